@@ -1,0 +1,1 @@
+"""Accuracy: data sets, runs, metrics and reports."""

@@ -1,0 +1,1 @@
+"""Benchmarks: each module is one command that checks its results, measures, and prints a table."""

@@ -1,0 +1,42 @@
+"""Replace each stand-in node of a graph by a copy of the block it stands for."""
+
+from __future__ import annotations
+
+import onnx
+
+from .graph_operators import STAND_IN
+
+
+def splice(outer: onnx.GraphProto, block: onnx.GraphProto, prefix: str) -> None:
+    """Inline ``block`` wherever ``outer`` has a stand-in, in place.
+
+    Names inside copy ``i`` gain ``"{prefix}.{i}."``. A block's initializers are named like its
+    parameters, so they end up with the names they have in the whole network.
+    """
+    nodes: list[onnx.NodeProto] = []
+    for node in outer.node:
+        if node.op_type != STAND_IN:
+            nodes.append(node)
+            continue
+        scope = f"{prefix}.{onnx.helper.get_node_attr_value(node, 'index')}."
+        names = {value.name: name for value, name in zip(block.input, node.input, strict=True)}
+        names |= {value.name: name for value, name in zip(block.output, node.output, strict=True)}
+        nodes.extend(_rename(inner, names, scope) for inner in block.node)
+        for tensor in block.initializer:
+            outer.initializer.add().CopyFrom(tensor)
+            outer.initializer[-1].name = scope + tensor.name
+    del outer.node[:]
+    outer.node.extend(nodes)
+
+
+def _rename(node: onnx.NodeProto, names: dict[str, str], scope: str) -> onnx.NodeProto:
+    def outer_name(name: str) -> str:
+        # An empty name is an absent optional input.
+        return names.get(name, scope + name) if name else ""
+
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.name = scope + node.name
+    copy.input[:] = map(outer_name, node.input)
+    copy.output[:] = map(outer_name, node.output)
+    return copy

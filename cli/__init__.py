@@ -1,0 +1,1 @@
+"""The commands ``edgevlm`` and ``llm_inference``."""

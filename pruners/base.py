@@ -1,0 +1,127 @@
+"""The base class of all visual-token pruners: it owns everything but the choice of tokens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from time import perf_counter
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..core import PipelineIO, RequestError
+from . import kernels
+from .checks import checked_selection
+from .compaction import compact
+from .config import VisualPrunerConfig
+from .layout import Layout
+from .norms import require_finite
+from .options import NoOptions, build_options
+from .report import PruneReport, SkipReason
+from .request import PruneRequest
+from .selection import Selection
+
+
+class VisualTokenPruner(ABC):
+    """Shortens prompts by dropping visual tokens; a subclass says which ones stay.
+
+    ``Options`` is a frozen dataclass of the algorithm's own settings; the checked instance is
+    ``self.options``. One pruner serves many requests, possibly from several threads: ``select``
+    must not keep state.
+
+    Raises:
+        UsageError: ``config.options`` does not fit ``Options``.
+    """
+
+    Options: ClassVar[type] = NoOptions
+    options: Any
+
+    def __init__(self, config: VisualPrunerConfig) -> None:
+        self.config = config
+        self.options = build_options(self.Options, config.algorithm, config.options)
+
+    @abstractmethod
+    def select(self, request: PruneRequest) -> Tensor | Selection:
+        """Return the visual rows to keep, at least one of each span.
+
+        Any order, no duplicates: ``[k]`` int64 or int32, on any device; a :class:`Selection` where
+        dropped tokens are to be merged into kept ones. Called only when there is something to
+        remove and all embeddings are finite. ``request.quotas`` is the budget the user asked for,
+        span by span; an algorithm may spread its sum differently. The answer is checked, on the
+        host; see ``keeps_quotas`` for doing without.
+        """
+
+    def prune(self, io: PipelineIO) -> tuple[PipelineIO, PruneReport]:
+        """Return the shortened prompt and what was done.
+
+        Where pruning does not apply, ``io`` itself comes back and ``skipped`` says why.
+
+        On CUDA, a ``select`` marked ``keeps_quotas`` makes this return without waiting for the
+        device. Whether the embeddings are finite is then for ``report.require_finite()`` to find
+        out, and rows that are not are zeros in the shortened prompt, so that they harm nobody
+        until then.
+
+        Raises:
+            RequestError: the embeddings hold NaN or Inf, or ``select`` failed or broke its rules.
+        """
+        started = perf_counter()
+        request = PruneRequest(io, self.config)
+        reason = _skip_reason(request)
+        if reason is not None:
+            return io, self._report(io, _all_visual(io), skipped=reason)
+        trusted = getattr(self.select, "keeps_quotas", False)
+        unverified = request.norms.l2 if trusted and kernels.usable(io.embeds) else None
+        if unverified is None:
+            require_finite(request.norms.l2)
+        selection, layout = self._select(request, trusted)
+        elapsed = (perf_counter() - started) * 1e3
+        pruned = compact(io, selection.kept, layout, selection.merge, unverified)
+        report = self._report(io, selection.kept, selection_ms=elapsed, unverified=unverified)
+        return pruned, report
+
+    def _select(self, request: PruneRequest, trusted: bool) -> tuple[Selection, Layout]:
+        name = self.config.algorithm
+        try:
+            answer = self.select(request)
+        except RequestError:
+            raise
+        except Exception as error:
+            raise RequestError(
+                f"visual pruner {name!r} failed: {type(error).__name__}: {error}"
+            ) from error
+        if trusted and isinstance(answer, Tensor):
+            return Selection(answer), request.layout
+        try:
+            return checked_selection(request.io, answer)
+        except ValueError as error:
+            raise RequestError(
+                f"visual pruner {name!r} made an invalid selection: {error}"
+            ) from error
+
+    def _report(self, io: PipelineIO, kept: Tensor, **outcome: Any) -> PruneReport:
+        return PruneReport(
+            algorithm=self.config.algorithm,
+            reduction_ratio=self.config.reduction_ratio,
+            visual_tokens_before=io.visual_tokens,
+            prompt_tokens_before=len(io),
+            kept=kept,
+            **outcome,
+        )
+
+
+def _skip_reason(request: PruneRequest) -> SkipReason | None:
+    tokens = request.io.visual_tokens
+    if not request.config.enabled:
+        return SkipReason.DISABLED
+    if not tokens:
+        return SkipReason.NO_VISUAL_TOKENS
+    if tokens < request.config.min_visual_tokens:
+        return SkipReason.TOO_FEW
+    if sum(request.quotas) >= tokens:
+        return SkipReason.NOTHING_TO_REMOVE
+    return None
+
+
+def _all_visual(io: PipelineIO) -> Tensor:
+    rows = [torch.arange(span.start, span.end) for span in io.spans]
+    return torch.cat(rows) if rows else torch.empty(0, dtype=torch.int64)
