@@ -26,7 +26,8 @@ def environment(module: str, device: torch.device) -> dict[str, Any]:
     except ImportError:
         triton_version = None
     found: dict[str, Any] = {
-        "command": " ".join(["python", "-m", module, *sys.argv[1:]]),
+        # Folders are of no use to a reader on another machine.
+        "command": " ".join(["python", "-m", module, *(Path(word).name for word in sys.argv[1:])]),
         "edgevlm": edgevlm_version(),
         "python": platform.python_version(),
         "torch": torch.__version__,

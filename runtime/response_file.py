@@ -36,7 +36,7 @@ def _entry(place: int, response: Response, batch_size: int) -> dict[str, Any]:
         "usage": {
             "prompt_tokens": response.prompt_tokens,
             "completion_tokens": len(response.token_ids),
-            "visual_pruning": response.report.to_json() if response.report else None,
+            "visual_pruning": _pruning(response),
         },
         "timing": response.timing.to_json(),
     }
@@ -45,3 +45,10 @@ def _entry(place: int, response: Response, batch_size: int) -> dict[str, Any]:
     if response.error is not None:
         entry["error"] = response.error
     return entry
+
+
+def _pruning(response: Response) -> dict[str, Any] | None:
+    """The counts; which rows were kept is for the Python API, a file would be mostly that."""
+    if response.report is None:
+        return None
+    return {k: v for k, v in response.report.to_json().items() if k != "kept_positions"}

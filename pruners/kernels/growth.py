@@ -11,7 +11,7 @@ from ..layout import Layout
 from .launch import Kernel
 from .places import read_place
 
-_CHUNK = 1024
+_CHUNK = 512
 
 
 @triton.jit(do_not_specialize=["spans", "visual_tokens", "image_pivots", "text_pivots"])
