@@ -1,0 +1,71 @@
+"""The steps of a decoder layer by kernels, and by cuBLAS where many rows make it worth it."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..torch_steps import LayerCache, Rows
+from ..torch_weights import LayerWeights
+from . import decode_attention, rotary
+from .rms_norm import rms_norm
+from .skinny_linear import MOST_ROWS, skinny_linear
+from .swiglu import swiglu
+from .vector_linear import vector_linear
+
+
+class TritonSteps:
+    """See :class:`~edgevlm.runtime.engines.torch_steps.Steps`.
+
+    A matrix product with one row, and with up to 16, has its own kernel: then it is bound by
+    reading the weights, which cuBLAS is not tuned for.
+    """
+
+    def __init__(self, eps: float) -> None:
+        self._eps = eps
+
+    def norm(self, x: Tensor, gain: Tensor) -> Tensor:
+        return rms_norm(x, gain, self._eps)
+
+    def norm_linear(
+        self, x: Tensor, gain: Tensor, weight: Tensor, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        if len(x) == 1:
+            return vector_linear(x, weight, gain=gain, eps=self._eps, dtype=dtype)
+        normed = self.norm(x, gain)
+        if len(x) <= MOST_ROWS:
+            return skinny_linear(normed, weight, dtype=dtype)
+        return F.linear(normed, weight).to(dtype or x.dtype)
+
+    def norm_gated(self, x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+        if len(x) == 1:
+            return vector_linear(x, weight, gain=gain, eps=self._eps, gated=True)
+        return swiglu(self.norm_linear(x, gain, weight))
+
+    def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
+        if len(x) == 1:
+            vector_linear(inner, weight, add_to=x)
+        elif len(x) <= MOST_ROWS:
+            skinny_linear(inner, weight, add_to=x)
+        else:
+            x.addmm_(inner, weight.t())
+
+    def rotate_and_store(
+        self, qkv: Tensor, layer: LayerWeights, rows: Rows, cache: LayerCache
+    ) -> None:
+        rotary.rotate_and_store(
+            qkv,
+            layer.q_norm,
+            layer.k_norm,
+            rows.cos,
+            rows.sin,
+            rows.slots,
+            rows.places,
+            cache.k,
+            cache.v,
+            self._eps,
+        )
+
+    def attend_cached(self, qkv: Tensor, rows: Rows, cache: LayerCache) -> Tensor:
+        return decode_attention.attend_cached(qkv, rows.slots, rows.places, cache.k, cache.v)

@@ -1,0 +1,101 @@
+"""A matrix times one vector: decoding a single sequence, which is all about reading weights."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ....pruners.kernels.launch import Kernel, blocks
+
+_TILE = 4096  # weights of one step of a program: 8 KB in half precision
+_MANY = 4096  # outputs from which on 8 per program leave enough programs for a large GPU
+
+
+@triton.jit(do_not_specialize=["eps"])
+def _vector_linear(
+    x,
+    gain,
+    weight,
+    y,
+    eps,
+    SIZE: tl.constexpr,
+    OUT: tl.constexpr,
+    NORM: tl.constexpr,
+    GATED: tl.constexpr,
+    ADD: tl.constexpr,
+    ROWS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """``ROWS`` outputs per program, ``CHUNK`` inputs at a time, all sums in fp32.
+
+    Grid: (outputs / ROWS). Reads the weights once, the vector from the L1 cache. A norm in front
+    costs no pass of its own: the sum of squares is taken along the way and divides the result.
+    ``GATED``: the weights are two matrices, and the result is ``silu(first) * second``.
+    """
+    output = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = output < OUT
+    column = tl.arange(0, CHUNK)
+    line = output.to(tl.int64)[:, None] * SIZE + column[None, :]
+    total = tl.zeros((ROWS, CHUNK), tl.float32)
+    other = tl.zeros((ROWS, CHUNK), tl.float32)
+    squares = tl.zeros((CHUNK,), tl.float32)
+    for offset in tl.range(0, SIZE, CHUNK, num_stages=STAGES):
+        there = offset + column < SIZE
+        mask = inside[:, None] & there[None, :]
+        value = tl.load(x + offset + column, mask=there, other=0.0).to(tl.float32)
+        if NORM:
+            squares += value * value
+            value *= tl.load(gain + offset + column, mask=there, other=0.0).to(tl.float32)
+        w = tl.load(weight + offset + line, mask=mask, other=0.0)
+        total += w.to(tl.float32) * value[None, :]
+        if GATED:
+            w = tl.load(weight + OUT * SIZE + offset + line, mask=mask, other=0.0)
+            other += w.to(tl.float32) * value[None, :]
+    result = tl.sum(total, axis=1)
+    second = tl.sum(other, axis=1)
+    if NORM:
+        scale = tl.rsqrt(tl.sum(squares, axis=0) / SIZE + eps)
+        result *= scale
+        second *= scale
+    if GATED:
+        result = result * tl.sigmoid(result) * second
+    if ADD:
+        result += tl.load(y + output, mask=inside, other=0.0).to(tl.float32)
+    tl.store(y + output, result, mask=inside)
+
+
+_KERNEL = Kernel(_vector_linear, num_warps=4)
+
+
+def vector_linear(
+    x: Tensor,
+    weight: Tensor,
+    *,
+    gain: Tensor | None = None,
+    eps: float = 0.0,
+    gated: bool = False,
+    add_to: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """``x [1,K]`` times ``weight [N,K]``, both contiguous: ``[1,N]``.
+
+    Args:
+        gain: ``[K]`` weight of an RMS norm with ``eps`` that ``x`` passes through first.
+        gated: ``weight`` is ``[2N,K]``, gates first; the result is ``silu(gate) * up``.
+        add_to: ``[1,N]`` the result is added to, and returned; nothing else is allocated.
+        dtype: of the result; that of ``x`` if ``None``.
+    """
+    size = x.shape[1]
+    out = weight.shape[0] // 2 if gated else weight.shape[0]
+    y = x.new_empty(1, out, dtype=dtype) if add_to is None else add_to
+    rows = 8 if out >= _MANY and not gated else 4
+    _KERNEL(
+        (blocks(out, rows), 1, 1),
+        (x, x if gain is None else gain, weight, y),
+        (eps,),
+        (size, out, gain is not None, gated, add_to is not None, rows, _TILE // rows, 3),
+    )
+    return y

@@ -1,0 +1,69 @@
+"""Eager attention for the torch backend: a static KV cache, written in place."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...models import rotate_half_split
+from .torch_steps import LayerCache
+
+
+class PrefillOperators:
+    """Fresh prompt into one slot: causal over the prompt itself, keys and values kept."""
+
+    rotate = staticmethod(rotate_half_split)
+
+    def __init__(self, caches: list[LayerCache], slot: int) -> None:
+        self._caches, self._slot = caches, slot
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
+        length = k.shape[2]
+        cache = self._caches[layer]
+        cache.k[self._slot, :, :length] = k[0]  # [Hkv,S,D]
+        cache.v[self._slot, :, :length] = v[0]
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+class DecodeOperators:
+    """One new token for each of the first ``n`` slots."""
+
+    rotate = staticmethod(rotate_half_split)
+
+    def __init__(self, caches: list[LayerCache], lengths: tuple[int, ...]) -> None:
+        device = caches[0].k.device
+        self._caches = caches
+        self._rows = torch.arange(len(lengths), device=device)
+        self._write = torch.tensor(lengths, device=device)  # [n]
+        self._reach = max(lengths) + 1
+        slots = torch.arange(self._reach, device=device)
+        self._mask = (slots <= self._write[:, None])[:, None, None]  # [n,1,1,reach]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
+        n = len(self._rows)
+        keys, values = self._caches[layer].k, self._caches[layer].v
+        keys[self._rows, :, self._write] = k[:, :, 0]  # [n,Hkv,D]
+        values[self._rows, :, self._write] = v[:, :, 0]
+        return F.scaled_dot_product_attention(
+            q,
+            keys[:n, :, : self._reach],
+            values[:n, :, : self._reach],
+            attn_mask=self._mask,
+            enable_gqa=True,
+        )
+
+
+class VisionOperators:
+    """Full attention inside each image; padding keys are masked."""
+
+    rotate = staticmethod(rotate_half_split)
+
+    def __init__(self, patch_lengths: Tensor, padded: int) -> None:
+        self._mask: Tensor | None = None
+        if bool((patch_lengths != padded).any()):
+            keys = torch.arange(padded, device=patch_lengths.device)
+            self._mask = (keys < patch_lengths[:, None])[:, None, None]  # [I,1,1,N]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self._mask)

@@ -1,0 +1,79 @@
+"""The language model's weights as the fused network wants them: fewer, larger matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...models import TextConfig
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """One decoder layer."""
+
+    input_norm: Tensor  # [H]
+    qkv: Tensor  # [(Hq+2Hkv)D,H]
+    q_norm: Tensor  # [D]
+    k_norm: Tensor  # [D]
+    o: Tensor  # [H,Hq*D]
+    post_norm: Tensor  # [H]
+    gate_up: Tensor  # [2I,H]
+    down: Tensor  # [H,I]
+
+
+@dataclass(frozen=True)
+class FusedWeights:
+    """The decoder stack and the output head."""
+
+    layers: tuple[LayerWeights, ...]
+    norm: Tensor  # [H]
+    lm_head: Tensor  # [V,H]
+
+    @classmethod
+    def load(
+        cls,
+        config: TextConfig,
+        state: Mapping[str, Tensor],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> FusedWeights:
+        """Copy weights to the device, joining what is multiplied by the same rows.
+
+        Args:
+            state: in the names of :class:`~edgevlm.models.TextModel`. Tensors are asked for one
+                layer after another and not kept, so a mapping that makes them need hold few.
+        """
+
+        def one(name: str) -> Tensor:
+            return state[name].to(device, dtype).contiguous()
+
+        def joined(prefix: str, *names: str) -> Tensor:
+            parts = [state[f"{prefix}.{name}.weight"] for name in names]
+            rows = sum(part.shape[0] for part in parts)
+            whole = torch.empty(rows, parts[0].shape[1], dtype=dtype, device=device)
+            end = 0
+            for part in parts:
+                begin, end = end, end + part.shape[0]
+                whole[begin:end] = part
+            return whole
+
+        def layer(prefix: str) -> LayerWeights:
+            attention, mlp = f"{prefix}.self_attn", f"{prefix}.mlp"
+            return LayerWeights(
+                input_norm=one(f"{prefix}.input_layernorm.weight"),
+                qkv=joined(attention, "q_proj", "k_proj", "v_proj"),
+                q_norm=one(f"{attention}.q_norm.weight"),
+                k_norm=one(f"{attention}.k_norm.weight"),
+                o=one(f"{attention}.o_proj.weight"),
+                post_norm=one(f"{prefix}.post_attention_layernorm.weight"),
+                gate_up=joined(mlp, "gate_proj", "up_proj"),
+                down=one(f"{mlp}.down_proj.weight"),
+            )
+
+        with torch.no_grad():
+            layers = tuple(layer(f"layers.{index}") for index in range(config.num_layers))
+            return cls(layers, one("norm.weight"), one("lm_head.weight"))
