@@ -72,8 +72,14 @@ def text_contract(
     return Contract(inputs, outputs, (Profile("prefill", prefill), Profile("decode", decode)))
 
 
-def vision_contract(config: ModelConfig, limits: EngineLimits, dtype: str) -> Contract:
-    """The vision tower's contract; rows beyond ``patch_lengths`` are padding."""
+def vision_contract(
+    config: ModelConfig, limits: EngineLimits, dtype: str, *, importance: bool = False
+) -> Contract:
+    """The vision tower's contract; rows beyond ``patch_lengths`` are padding.
+
+    ``importance`` adds the post-RoPE queries and keys of one layer, from which the runtime computes
+    how much attention each patch receives.
+    """
     vision = config.vision
     patches = ("images", f"{vision.merge_unit}*visual_tokens")
     inputs = (
@@ -86,7 +92,12 @@ def vision_contract(config: ModelConfig, limits: EngineLimits, dtype: str) -> Co
     )
     planes = (f"deepstack_{plane}" for plane in range(config.num_deepstack))
     shape = ("images", "visual_tokens", vision.out_hidden_size)
-    outputs = tuple(TensorSpec(name, dtype, shape) for name in ("embeds", *planes))
+    heads = ("images", vision.num_heads, patches[1], vision.head_dim)
+    watched = ("importance_q", "importance_k") if importance else ()
+    outputs = (
+        *(TensorSpec(name, dtype, shape) for name in ("embeds", *planes)),
+        *(TensorSpec(name, dtype, heads) for name in watched),
+    )
     encode = {"images": _up_to(limits.max_images), "visual_tokens": _up_to(limits.max_image_tokens)}
     return Contract(inputs, outputs, (Profile("encode", encode),))
 

@@ -17,6 +17,7 @@ A package can offer one through the entry point group ``edgevlm.visual_pruners``
 from .base import VisualTokenPruner
 from .config import VisualPrunerConfig
 from .dart import DartPruner
+from .early import EarlyStates
 from .registry import create_visual_pruner, register_visual_pruner, visual_pruner_names
 from .report import PruneReport, SkipReason
 from .request import PruneRequest
@@ -24,6 +25,7 @@ from .selection import MergeWeights, Selection, keeps_quotas
 
 __all__ = [
     "DartPruner",
+    "EarlyStates",
     "MergeWeights",
     "PruneReport",
     "PruneRequest",

@@ -14,6 +14,7 @@ from . import kernels
 from .checks import checked_selection
 from .compaction import compact
 from .config import VisualPrunerConfig
+from .early import EarlyStates
 from .layout import Layout
 from .norms import require_finite
 from .options import NoOptions, build_options
@@ -27,7 +28,8 @@ class VisualTokenPruner(ABC):
 
     ``Options`` is a frozen dataclass of the algorithm's own settings; the checked instance is
     ``self.options``. One pruner serves many requests, possibly from several threads: ``select``
-    must not keep state.
+    must not keep state. ``needs_importance`` has the runtime compute ``io.importance``, which costs
+    time, for engines that can deliver it.
 
     Raises:
         UsageError: ``config.options`` does not fit ``Options``.
@@ -35,6 +37,7 @@ class VisualTokenPruner(ABC):
 
     Options: ClassVar[type] = NoOptions
     options: Any
+    needs_importance: ClassVar[bool] = False
 
     def __init__(self, config: VisualPrunerConfig) -> None:
         self.config = config
@@ -51,10 +54,34 @@ class VisualTokenPruner(ABC):
         host; see ``keeps_quotas`` for doing without.
         """
 
-    def prune(self, io: PipelineIO) -> tuple[PipelineIO, PruneReport]:
+    def shown_tokens(self, tokens: int) -> int:
+        """To how many of its ``tokens`` visual tokens an image or frame pair is to be shrunk.
+
+        The runtime asks before it makes the patches of each. The default is not to shrink; an
+        algorithm that works on pixels has its say here.
+        """
+        return tokens
+
+    @property
+    def early_layers(self) -> int:
+        """How many decoder layers are to run on the whole prompt before it is pruned."""
+        return 0
+
+    def wanted_layers(self, io: PipelineIO) -> int:
+        """``early_layers`` if this prompt will be pruned, else 0."""
+        return 0 if skip_reason(PruneRequest(io, self.config)) else self.early_layers
+
+    def prune(
+        self, io: PipelineIO, shrunk: int = 0, early: EarlyStates | None = None
+    ) -> tuple[PipelineIO, PruneReport]:
         """Return the shortened prompt and what was done.
 
         Where pruning does not apply, ``io`` itself comes back and ``skipped`` says why.
+
+        Args:
+            shrunk: visual tokens saved already by shrinking images; reported as pruned.
+            early: ``io`` behind ``early_layers`` layers, if that is not 0 and the engine can stop
+                there; then this, shortened, is what comes back.
 
         On CUDA, a ``select`` marked ``keeps_quotas`` makes this return without waiting for the
         device. Whether the embeddings are finite is then for ``report.require_finite()`` to find
@@ -65,10 +92,13 @@ class VisualTokenPruner(ABC):
             RequestError: the embeddings hold NaN or Inf, or ``select`` failed or broke its rules.
         """
         started = perf_counter()
-        request = PruneRequest(io, self.config)
-        reason = _skip_reason(request)
+        io = io if early is None else early.io
+        request = PruneRequest(io, self.config, early)
+        reason = skip_reason(request)
+        if reason is None and self.early_layers and early is None:
+            reason = SkipReason.NO_EARLY_STATES
         if reason is not None:
-            return io, self._report(io, _all_visual(io), skipped=reason)
+            return io, self._report(io, all_visual(io), shrunk, skipped=reason)
         trusted = getattr(self.select, "keeps_quotas", False)
         unverified = request.norms.l2 if trusted and kernels.usable(io.embeds) else None
         if unverified is None:
@@ -76,7 +106,9 @@ class VisualTokenPruner(ABC):
         selection, layout = self._select(request, trusted)
         elapsed = (perf_counter() - started) * 1e3
         pruned = compact(io, selection.kept, layout, selection.merge, unverified)
-        report = self._report(io, selection.kept, selection_ms=elapsed, unverified=unverified)
+        report = self._report(
+            io, selection.kept, shrunk, selection_ms=elapsed, unverified=unverified
+        )
         return pruned, report
 
     def _select(self, request: PruneRequest, trusted: bool) -> tuple[Selection, Layout]:
@@ -98,18 +130,19 @@ class VisualTokenPruner(ABC):
                 f"visual pruner {name!r} made an invalid selection: {error}"
             ) from error
 
-    def _report(self, io: PipelineIO, kept: Tensor, **outcome: Any) -> PruneReport:
+    def _report(self, io: PipelineIO, kept: Tensor, shrunk: int, **outcome: Any) -> PruneReport:
         return PruneReport(
             algorithm=self.config.algorithm,
             reduction_ratio=self.config.reduction_ratio,
-            visual_tokens_before=io.visual_tokens,
-            prompt_tokens_before=len(io),
+            visual_tokens_before=io.visual_tokens + shrunk,
+            prompt_tokens_before=len(io) + shrunk,
             kept=kept,
             **outcome,
         )
 
 
-def _skip_reason(request: PruneRequest) -> SkipReason | None:
+def skip_reason(request: PruneRequest) -> SkipReason | None:
+    """Why this prompt is to be left alone, or ``None``."""
     tokens = request.io.visual_tokens
     if not request.config.enabled:
         return SkipReason.DISABLED
@@ -122,6 +155,7 @@ def _skip_reason(request: PruneRequest) -> SkipReason | None:
     return None
 
 
-def _all_visual(io: PipelineIO) -> Tensor:
+def all_visual(io: PipelineIO) -> Tensor:
+    """All visual rows, ``[k]`` int64 ascending, on the CPU."""
     rows = [torch.arange(span.start, span.end) for span in io.spans]
     return torch.cat(rows) if rows else torch.empty(0, dtype=torch.int64)

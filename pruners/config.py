@@ -53,6 +53,16 @@ class VisualPrunerConfig:
             _require(_is_scalar(value), f"option {name!r}", wanted, value)
         object.__setattr__(self, "options", dict(self.options))
 
+    def quota(self, tokens: int) -> int:
+        """How many of ``tokens >= 1`` visual tokens to keep: ``ceil(tokens * (1 - ratio))``.
+
+        At least 1. Computed in float64, less 1e-9 before rounding up, so that a product meant to
+        be whole is not pushed over by the ratio's binary representation (10 tokens at ratio 0.7
+        keep 3, although ``10 * (1 - 0.7)`` exceeds 3 in float64).
+        """
+        exact = tokens * (1.0 - self.reduction_ratio)
+        return max(1, min(tokens, math.ceil(exact - 1e-9)))
+
     @classmethod
     def from_mapping(
         cls, raw: Mapping[str, Any], default: VisualPrunerConfig | None = None

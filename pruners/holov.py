@@ -51,6 +51,7 @@ class HoloVPruner(VisualTokenPruner):
     """
 
     Options = HoloVOptions
+    needs_importance = True
     options: HoloVOptions
 
     def select(self, request: PruneRequest) -> Tensor:

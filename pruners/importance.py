@@ -20,8 +20,8 @@ def required_importance(request: PruneRequest) -> Tensor:
     if importance is None:
         raise RequestError(
             f"visual pruner {algorithm!r} ranks tokens by the attention they receive, which this "
-            "visual engine does not deliver: rebuild it with importance output, or choose a pruner "
-            "that needs none (dart, divprune)"
+            "visual engine does not deliver: rebuild it with edgevlm build --importance-layer -1, "
+            "or choose a pruner that needs none (dart, divprune)"
         )
     if not bool((importance.isfinite() & (importance >= 0)).all()):
         raise RequestError(

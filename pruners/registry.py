@@ -10,7 +10,9 @@ from ..core import EdgeVLMError, Registry, UsageError
 from .base import VisualTokenPruner
 from .config import VisualPrunerConfig
 from .dart import DartPruner
+from .dart_layer import DartLayerPruner
 from .divprune import DivPruner
+from .downsample import DownsamplePruner
 from .holov import HoloVPruner
 from .random_pruner import RandomPruner
 from .scope import ScopePruner
@@ -22,7 +24,9 @@ ENTRY_POINT_GROUP = "edgevlm.visual_pruners"
 
 _REGISTRY: Registry[type[VisualTokenPruner]] = Registry("visual pruner")
 _REGISTRY.register("dart")(DartPruner)
+_REGISTRY.register("dart-layer")(DartLayerPruner)
 _REGISTRY.register("divprune")(DivPruner)
+_REGISTRY.register("downsample")(DownsamplePruner)
 _REGISTRY.register("holov")(HoloVPruner)
 _REGISTRY.register("random")(RandomPruner)
 _REGISTRY.register("scope")(ScopePruner)

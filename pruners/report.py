@@ -19,6 +19,7 @@ class SkipReason(StrEnum):
     NO_VISUAL_TOKENS = "no visual tokens"
     TOO_FEW = "fewer visual tokens than min_visual_tokens"
     NOTHING_TO_REMOVE = "nothing to remove"
+    NO_EARLY_STATES = "the engine cannot stop after an early decoder layer of this prompt"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from ..core import PipelineIO
 from .config import VisualPrunerConfig
+from .early import EarlyStates
 from .layout import Layout
 from .norms import RowNorms
 
@@ -21,6 +21,7 @@ class PruneRequest:
 
     io: PipelineIO
     config: VisualPrunerConfig
+    early: EarlyStates | None = None  # for pruners with ``early_layers``
 
     @cached_property
     def visual_positions(self) -> Tensor:
@@ -35,14 +36,8 @@ class PruneRequest:
         return self.layout.text_rows(self.io.embeds.device)
 
     def quota(self, tokens: int) -> int:
-        """How many of ``tokens >= 1`` visual tokens to keep: ``ceil(tokens * (1 - ratio))``.
-
-        At least 1. Computed in float64, less 1e-9 before rounding up, so that a product meant to
-        be whole is not pushed over by the ratio's binary representation (10 tokens at ratio 0.7
-        keep 3, although ``10 * (1 - 0.7)`` exceeds 3 in float64).
-        """
-        exact = tokens * (1.0 - self.config.reduction_ratio)
-        return max(1, min(tokens, math.ceil(exact - 1e-9)))
+        """See :meth:`VisualPrunerConfig.quota`."""
+        return self.config.quota(tokens)
 
     @cached_property
     def quotas(self) -> tuple[int, ...]:

@@ -53,6 +53,7 @@ class ScopePruner(VisualTokenPruner):
     """
 
     Options = ScopeOptions
+    needs_importance = True
     options: ScopeOptions
 
     def select(self, request: PruneRequest) -> Tensor:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import Tensor
 
-_Select = TypeVar("_Select", bound=Callable[..., Tensor])
+_Select = TypeVar("_Select", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Selection:
 def keeps_quotas(select: _Select) -> _Select:
     """Mark a ``select`` whose answer is trusted: it is not checked, and nothing waits for it.
 
-    It promises a tensor of int64 on the prompt's device, ascending, with exactly
-    ``request.quotas[i]`` rows of span ``i``, and to wait for the device no more than it must. On
+    If it answers with a tensor, that is int64 on the prompt's device, ascending, with exactly
+    ``request.quotas[i]`` rows of span ``i``; it waits for the device no more than it must; and a
+    :class:`Selection` is checked all the same. On
     CUDA the embeddings may hold NaN or Inf, which is found out later: then the answer may be any
     that keeps the promise. The mark belongs to the method; an override does not inherit it.
     """

@@ -69,6 +69,7 @@ class VisionZipPruner(VisualTokenPruner):
     """
 
     Options = VisionZipOptions
+    needs_importance = True
     options: VisionZipOptions
 
     def __init__(self, config: VisualPrunerConfig) -> None:

@@ -53,6 +53,7 @@ class VisPruner(VisualTokenPruner):
     """
 
     Options = VisPrunerOptions
+    needs_importance = True
     options: VisPrunerOptions
 
     def select(self, request: PruneRequest) -> Tensor:

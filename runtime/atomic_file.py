@@ -9,8 +9,11 @@ from pathlib import Path
 from ..core import UsageError
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     """Write ``text`` to ``path`` through a temporary file in the same folder.
+
+    Args:
+        mode: permission bits of the file, which is never readable by others before it has them.
 
     Raises:
         UsageError: the folder does not exist, is not writable, or the disk is full; ``path`` is
@@ -25,7 +28,7 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(mode)
         temporary.replace(path)
     except OSError as error:
         if temporary is not None:

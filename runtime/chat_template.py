@@ -71,9 +71,7 @@ class ChatTemplate:
         Raises:
             RequestError: the template refuses this conversation, or fails on it.
         """
-        data = [
-            {"role": message.role, "content": _content(message.content)} for message in messages
-        ]
+        data = [_message(message) for message in messages]
         try:
             return self._template.render(
                 messages=data,
@@ -85,6 +83,15 @@ class ChatTemplate:
             raise RequestError(f"the chat template refuses this conversation: {error}") from None
         except Exception as error:  # the template is the checkpoint's program, not ours
             raise RequestError(f"the chat template fails on this conversation: {error}") from None
+
+
+def _message(message: Message) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": message.role, "content": _content(message.content)}
+    if message.tool_calls:
+        plain["tool_calls"] = [
+            {"type": "function", "function": dict(call)} for call in message.tool_calls
+        ]
+    return plain
 
 
 def _content(content: str | Sequence[Part]) -> str | list[dict[str, str]]:

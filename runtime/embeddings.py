@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from ..core import PipelineIO, RequestError
@@ -22,6 +23,8 @@ def assemble(
     engine: LLMEngine, prompt: PreparedPrompt, features: Sequence[VisualFeatures], planes: int
 ) -> PipelineIO:
     """Put the visual features of span ``i`` (``features[i]``) into the prompt's rows.
+
+    The prompt has importance if all features have; text then has 0.
 
     Args:
         planes: number of DeepStack planes of the model.
@@ -48,4 +51,17 @@ def assemble(
         positions=prompt.positions.to(engine.device),
         spans=prompt.spans,
         next_position=prompt.next_position,
+        importance=_importance(prompt, features, engine.device),
     )
+
+
+def _importance(
+    prompt: PreparedPrompt, features: Sequence[VisualFeatures], device: torch.device
+) -> Tensor | None:
+    scores = [feature.importance for feature in features if feature.importance is not None]
+    if not scores or len(scores) < len(features):
+        return None
+    importance = torch.zeros(len(prompt.token_ids), device=device)  # [T]
+    for span, score in zip(prompt.spans, scores, strict=True):
+        importance[span.start : span.end] = score
+    return importance

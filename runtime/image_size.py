@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core import RequestError
 
@@ -99,6 +99,29 @@ def keep_image(height: int, width: int, *, factor: int, max_tokens: int | None) 
             "leave do_resize true"
         )
     return FittedSize(height, width, clamped=False, wanted_tokens=tokens)
+
+
+def shrink_size(size: FittedSize, tokens: int, *, factor: int) -> FittedSize:
+    """The size of about ``tokens`` visual tokens that comes closest to the shape of ``size``.
+
+    For both roundings of the shorter side, the longer one is what then hits ``tokens`` best.
+    ``tokens`` is 1 or more, and at most what ``size`` has; no side grows. The model's own lower
+    bound does not apply.
+    """
+    rows, columns = size.height // factor, size.width // factor
+    shorter, longer = sorted((rows, columns))
+    exact = shorter * math.sqrt(tokens / (rows * columns))
+    fitting = [
+        (short, min(longer, round(tokens / short)))
+        for short in (max(1, math.floor(exact)), math.ceil(exact))
+    ]
+
+    def distortion(sides: tuple[int, int]) -> float:
+        return abs(math.log(sides[0] * longer / (sides[1] * shorter)))
+
+    short, long = min(fitting, key=distortion)
+    height, width = (short, long) if rows <= columns else (long, short)
+    return replace(size, height=height * factor, width=width * factor)
 
 
 def clamp_size(

@@ -11,8 +11,12 @@ from ..core import RequestError
 _NAMES = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
 
 
-class _PlacedError(RequestError):
-    """An error whose message starts with the place it is about."""
+class PlacedError(RequestError):
+    """An error whose message starts with ``where``, the place it is about (may be empty)."""
+
+    def __init__(self, message: str, where: str) -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.where = where
 
 
 class JsonCursor:
@@ -28,14 +32,14 @@ class JsonCursor:
 
     def error(self, message: str) -> RequestError:
         """An error about this very place."""
-        return _PlacedError(f"{self.where}: {message}" if self.where else message)
+        return PlacedError(message, self.where)
 
     @contextmanager
     def placed(self) -> Iterator[None]:
         """Give errors that come out of the block this place, unless they have a closer one."""
         try:
             yield
-        except _PlacedError:
+        except PlacedError:
             raise
         except RequestError as error:
             raise self.error(str(error)) from None

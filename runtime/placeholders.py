@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -15,12 +16,24 @@ from .video import timestamp_text
 def refuse_control_tokens(request: ChatRequest, tokenizer: Tokenizer) -> None:
     """Make sure that text stays text: none of it may act as a control token.
 
-    Neighbouring text parts are looked at together, since they are rendered together.
+    Neighbouring text parts are looked at together, since they are rendered together. Tools and
+    their calls are text too.
 
     Raises:
         RequestError: naming the token and the message.
     """
     media_only = not request.apply_chat_template
+
+    def check(where: str, text: str) -> None:
+        token = tokenizer.find_control_token(text, media_only=media_only)
+        if token is not None:
+            raise RequestError(
+                f"{where}: the text contains the control token {token!r}, which "
+                "would change the structure of the prompt; remove it or break it up"
+            )
+
+    if request.tools:
+        check("tools", json.dumps([dict(tool) for tool in request.tools], ensure_ascii=False))
     for index, message in enumerate(request.messages):
         runs = [""]
         for part in message.parts:
@@ -28,13 +41,9 @@ def refuse_control_tokens(request: ChatRequest, tokenizer: Tokenizer) -> None:
                 runs[-1] += part.text
             else:
                 runs.append("")
+        runs += [json.dumps(dict(call), ensure_ascii=False) for call in message.tool_calls]
         for run in runs:
-            token = tokenizer.find_control_token(run, media_only=media_only)
-            if token is not None:
-                raise RequestError(
-                    f"messages[{index}]: the text contains the control token {token!r}, which "
-                    "would change the structure of the prompt; remove it or break it up"
-                )
+            check(f"messages[{index}]", run)
 
 
 def join_parts(request: ChatRequest, markers: MediaMarkers) -> str:

@@ -17,7 +17,7 @@ from .preprocessor_config import load_image_config, load_video_config
 from .prompt import MediaMarkers, PreparedPrompt
 from .request import ChatRequest
 from .tokenizer import Tokenizer
-from .visual_items import VisualLimits, VisualPreparer
+from .visual_items import ShownTokens, VisualLimits, VisualPreparer, all_tokens
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,22 @@ class Processor:
         """The text of generated ids, without special tokens."""
         return self.tokenizer.decode(ids)
 
-    def prepare(self, request: ChatRequest) -> PreparedPrompt:
+    def prepare(
+        self, request: ChatRequest, shown_tokens: ShownTokens = all_tokens
+    ) -> PreparedPrompt:
         """Decode, render, tokenize and lay out one request.
 
         The prompt's length is not limited here: what it will be after pruning is not known yet.
+
+        Args:
+            shown_tokens: see :meth:`VisualPreparer.prepare`.
 
         Raises:
             RequestError: the request cannot be prepared; the message says which part and why.
         """
         refuse_control_tokens(request, self.tokenizer)
         rendered = self._render(request)
-        made = self.visuals.prepare(request.media)
+        made = self.visuals.prepare(request.media, shown_tokens)
         text = place_media(rendered, request.media, made.items, self.markers)
         ids, spans = expand_placeholders(
             self.tokenizer.encode(text),
@@ -121,13 +126,16 @@ class Processor:
             decode_ms=made.decode_ms,
             patch_ms=made.patch_ms,
             notes=tuple(made.notes),
+            shrunk_tokens=made.shrunk_tokens,
         )
 
     def _render(self, request: ChatRequest) -> str:
         if not request.apply_chat_template:
             return join_parts(request, self.markers)
         thinking = request.enable_thinking
-        variables = {} if thinking is None else {"enable_thinking": thinking}
+        variables: dict[str, object] = {} if thinking is None else {"enable_thinking": thinking}
+        if request.tools:
+            variables["tools"] = [dict(tool) for tool in request.tools]
         return self.template.render(
             request.messages, add_generation_prompt=request.add_generation_prompt, **variables
         )

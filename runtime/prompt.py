@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 
 from torch import Tensor
 
@@ -30,6 +31,20 @@ class VisualItem:
 
 
 @dataclass(frozen=True)
+class VisualPlacement:
+    """Where the ``rows x columns`` visual tokens of one item stand in the unpruned prompt.
+
+    They run row by row from ``start`` and cover the whole image evenly.
+    """
+
+    media: int
+    start: int
+    rows: int
+    columns: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class PreparedPrompt:
     """A request, ready for the vision tower and the language model, ``T`` tokens long.
 
@@ -45,3 +60,18 @@ class PreparedPrompt:
     decode_ms: float  # reading and decoding files
     patch_ms: float  # resizing, normalising and cutting into patches
     notes: tuple[str, ...]  # what the engine's limits changed, one line each
+    shrunk_tokens: int = 0  # visual tokens the media would have had more, had they not been shrunk
+
+    @property
+    def placements(self) -> tuple[VisualPlacement, ...]:
+        """One per visual item, in order."""
+        return tuple(
+            VisualPlacement(item.media, span.start, *_merged(item, len(span)), item.seconds)
+            for item, span in zip(self.media, self.spans, strict=True)
+        )
+
+
+def _merged(item: VisualItem, tokens: int) -> tuple[int, int]:
+    """The item's grid in visual tokens, each of which is a square of patches."""
+    side = isqrt(len(item.patches) // tokens)
+    return item.grid[0] // side, item.grid[1] // side

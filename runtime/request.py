@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..core import RequestError
+from .constraint import MakeConstraint
 from .source import SOURCE_TYPES, ImageSource, describe_source, shorten
 
 ROLES = ("system", "user", "assistant", "tool")
 MAX_MESSAGES = 64
 MAX_PARTS = 1024
 MAX_TEXT_BYTES = 128 * 1024
+MAX_LOGPROBS = 20
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,20 @@ MediaPart: TypeAlias = ImagePart | VideoPart
 
 @dataclass(frozen=True)
 class Message:
-    """One turn. ``content`` stays a string where it was given as one: templates can tell."""
+    """One turn. ``content`` stays a string where it was given as one: templates can tell.
+
+    ``tool_calls`` are the calls an assistant's turn made, plain data for the chat template, each
+    ``{"name": ..., "arguments": {...}}``.
+    """
 
     role: str
     content: str | Sequence[Part]
+    tool_calls: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         known = ", ".join(ROLES)
         _require(self.role in ROLES, f"a message's role must be one of {known}", self.role)
+        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
         if isinstance(self.content, str):
             _check_text(self.content)
             return
@@ -118,13 +126,17 @@ class Message:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How to choose tokens. ``top_k=0`` and ``top_p=1`` switch their filters off."""
+    """How to choose tokens. ``top_k=0`` and ``top_p=1`` switch their filters off.
+
+    ``logprobs`` asks for each token's log probability and that many alternatives.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
     max_tokens: int = 256
     seed: int | None = None
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
         value = self.temperature
@@ -136,6 +148,9 @@ class SamplingParams:
         if self.seed is not None:
             inside = _is_int(self.seed) and 0 <= self.seed < 2**63
             _require(inside, "the seed must be an integer in 0..2^63-1", self.seed)
+        if self.logprobs is not None:
+            inside = _is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS
+            _require(inside, f"logprobs must be 0..{MAX_LOGPROBS}", self.logprobs)
 
     @property
     def greedy(self) -> bool:
@@ -154,6 +169,8 @@ class ChatRequest:
         enable_thinking: passed to the chat template where given; most templates do not look.
         apply_chat_template: ``False`` joins the parts as they are, with no roles; then text may
             hold control tokens, except the ones that mark media.
+        tools: descriptions of functions the model may call, plain data for the chat template.
+        constraint: makes what the answer must follow, such as a grammar.
 
     Raises:
         RequestError: a value is outside its range; the message says which, and the range.
@@ -167,8 +184,11 @@ class ChatRequest:
     add_generation_prompt: bool = True
     enable_thinking: bool | None = None
     apply_chat_template: bool = True
+    tools: Sequence[Mapping[str, Any]] = ()
+    constraint: MakeConstraint | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", tuple(self.tools))
         _require(
             isinstance(self.messages, Sequence)
             and all(isinstance(message, Message) for message in self.messages),

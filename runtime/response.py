@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..pruners import PruneReport
+from .logprobs import TokenLogprob
+from .prompt import VisualPlacement
 from .request import ChatRequest
 from .timing import RequestTiming
 
@@ -25,7 +27,7 @@ class Response:
     """The outcome of the request submitted as number ``index``.
 
     ``prompt_tokens`` counts the tokens that were prefilled, after pruning; ``report`` holds both
-    counts. ``error`` is set exactly when ``finish_reason`` is ``ERROR``.
+    counts, and ``placements`` say what the positions it kept show. ``error`` is set exactly when ``finish_reason`` is ``ERROR``.
     """
 
     index: int
@@ -37,6 +39,7 @@ class Response:
     prompt_tokens: int = 0
     media_count: int = 0
     report: PruneReport | None = None
+    placements: tuple[VisualPlacement, ...] = ()
     notes: tuple[str, ...] = ()
     timing: RequestTiming = field(default_factory=RequestTiming)
     error: str | None = None
@@ -44,7 +47,12 @@ class Response:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """A piece of answer ``index`` that became certain; pieces join to the response's text."""
+    """A piece of answer ``index`` that became certain; pieces join to the response's text.
+
+    Log probabilities, where the request wants them, come with the step that made the token; the
+    text of the token may follow later.
+    """
 
     index: int
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()

@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from ..core import PipelineIO, RequestError, UsageError
+from ..core import EngineLimits, PipelineIO, RequestError, UsageError
 from ..models import ModelConfig
-from ..pruners import PruneReport, VisualPrunerConfig, create_visual_pruner
+from ..pruners import (
+    PruneReport,
+    VisualPrunerConfig,
+    VisualTokenPruner,
+    create_visual_pruner,
+)
+from . import staging
 from .embeddings import assemble
 from .engines import LLMEngine, VisionEngine, open_engines
 from .processor import Processor
+from .prompt import PreparedPrompt
 from .request import ChatRequest
 from .response import Response
 from .scheduler import DecodeTotals, Event, Scheduler
@@ -55,6 +61,7 @@ class Runtime:
             self._vision = VisionRunner(vision, config.vision, patches)
         self._pruner_config = VisualPrunerConfig()
         self._next_index = 0
+        self._prepared: dict[int, PreparedPrompt] = {}
         self._scheduler = Scheduler(llm, self._admit, processor.forbidden_ids, self.max_batch)
 
     @classmethod
@@ -93,6 +100,21 @@ class Runtime:
         self._pruner_config = config
 
     @property
+    def processor(self) -> Processor:
+        """What prepares prompts; threads may share it."""
+        return self._processor
+
+    @property
+    def limits(self) -> EngineLimits:
+        """The sizes the language model's engine was built for."""
+        return self._llm.limits
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the logits; the tokenizer may have fewer entries."""
+        return int(self._llm.embedding_table.shape[0])
+
+    @property
     def decode_totals(self) -> DecodeTotals:
         """Decode steps since this runtime was opened."""
         return self._scheduler.totals
@@ -102,15 +124,31 @@ class Runtime:
         """Whether no request waits or runs."""
         return self._scheduler.idle
 
-    def submit(self, request: ChatRequest) -> int:
-        """Queue a request; returns the index its events will carry."""
+    def prepare(self, request: ChatRequest) -> PreparedPrompt:
+        """Do the part of a request's work that needs no engine. Any thread may call this.
+
+        Raises:
+            RequestError: the request cannot be prepared; the message says which part and why.
+        """
+        return self._processor.prepare(request, self._pruner(request).shown_tokens)
+
+    def submit(self, request: ChatRequest, prepared: PreparedPrompt | None = None) -> int:
+        """Queue a request; returns the index its events will carry.
+
+        Args:
+            prepared: what :meth:`prepare` made of it, so that steps need not wait for that. Its
+                time is then not part of the request's timing.
+        """
         index = self._next_index
         self._next_index += 1
+        if prepared is not None:
+            self._prepared[index] = prepared
         self._scheduler.submit(index, request)
         return index
 
     def cancel(self, index: int) -> Response | None:
         """Stop a request; ``None`` if it has ended already."""
+        self._prepared.pop(index, None)
         return self._scheduler.cancel(index)
 
     def step(self) -> list[Event]:
@@ -160,18 +198,23 @@ class Runtime:
                 f"{method}() needs an idle runtime; with several requests use submit() and step()"
             )
 
-    def _admit(
-        self, slot: int, index: int, request: ChatRequest, timing: RequestTiming
-    ) -> tuple[Sequence, Tensor]:
-        device = self._llm.device
+    def _pruner(self, request: ChatRequest) -> VisualTokenPruner:
         try:
-            pruner = create_visual_pruner(
+            return create_visual_pruner(
                 VisualPrunerConfig.from_mapping(request.visual_pruning or {}, self._pruner_config)
             )
         except UsageError as error:
             raise RequestError(f"visual_pruning: {error}") from None
+
+    def _admit(
+        self, slot: int, index: int, request: ChatRequest, timing: RequestTiming
+    ) -> tuple[Sequence, Tensor]:
+        device = self._llm.device
+        pruner = self._pruner(request)
         with timing.stage("media", device):
-            prompt = self._processor.prepare(request)
+            prompt = self._prepared.pop(index, None) or self._processor.prepare(
+                request, pruner.shown_tokens
+            )
         timing.image_decode_ms = prompt.decode_ms
         with timing.stage("vision", device):
             if prompt.media and self._vision is None:
@@ -179,19 +222,16 @@ class Runtime:
                     "the request has images, but no visual engine was opened; pass its directory"
                     " with --multimodalEngineDir"
                 )
-            features = self._vision.encode(prompt.media) if self._vision else []
+            wanted = pruner.config.enabled and pruner.needs_importance
+            features = self._vision.encode(prompt.media, importance=wanted) if self._vision else []
         io = assemble(self._llm, prompt, features, self._config.num_deepstack)
+        with timing.stage("prefill", device):
+            early = staging.begin(self._llm, slot, io, pruner)
         with timing.stage("prune", device):
-            io, report = pruner.prune(io)
+            io, report = pruner.prune(io, prompt.shrunk_tokens, early)
         budget = self._budget(io, report, request)
         with timing.stage("prefill", device):
-            try:
-                logits = self._llm.prefill(slot, io)
-            except torch.OutOfMemoryError:
-                raise RequestError(
-                    f"out of device memory while prefilling {len(io)} tokens; use smaller images,"
-                    " a higher reduction_ratio or an engine with a smaller max_kv_len x max_batch"
-                ) from None
+            logits = staging.finish(self._llm, slot, io, early, report)
         sequence = Sequence(
             index=index,
             request=request,

@@ -3,6 +3,7 @@
 Randomness is one uniform number per token from the request's own generator, on the CPU, and the
 inverse of the cumulative distribution on the logits' device. So a request with a seed gives the
 same text whatever runs beside it, and one step costs one device-to-host copy for the whole batch.
+A request with a constraint chooses among the tokens it allows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from .constraint import TokenConstraint
 from .request import SamplingParams
 
 
@@ -21,6 +23,7 @@ class TokenSampler:
     """The sampling state of one request."""
 
     params: SamplingParams
+    constraint: TokenConstraint | None = None
     generator: torch.Generator = field(default_factory=torch.Generator)
 
     def __post_init__(self) -> None:
@@ -42,9 +45,13 @@ def sample(logits: Tensor, samplers: Sequence[TokenSampler], forbidden: Tensor) 
         forbidden: int64 ids that are never chosen (media markers a model must not write).
 
     Returns:
-        ``n`` token ids; ``None`` where a row holds NaN or no finite value.
+        ``n`` token ids; ``None`` where a row holds NaN or leaves no finite value.
     """
     masked = logits.index_fill(1, forbidden, float("-inf"))
+    for row, sampler in enumerate(samplers):
+        if sampler.constraint is not None:
+            allowed = sampler.constraint.allowed().to(logits.device)  # [V]
+            masked[row].masked_fill_(~allowed, float("-inf"))
     best, choice = masked.max(dim=1)  # [n]
     broken = logits.isnan().any(dim=1) | ~best.isfinite()
     random_rows = [i for i, s in enumerate(samplers) if not s.params.greedy]

@@ -17,6 +17,7 @@ from torch import Tensor
 from ..core import RequestError
 from .embeddings import embed_tokens
 from .engines import DecodeBatch, LLMEngine
+from .logprobs import TokenLogprob, token_logprobs
 from .request import ChatRequest
 from .response import FinishReason, Response, TextDelta
 from .sampler import sample
@@ -31,6 +32,7 @@ _BROKEN_LOGITS = (
     "the language model produced NaN or infinite logits; if the engine is float16, its activations"
     " may exceed 65504: build it with --dtype bfloat16 or float32"
 )
+_STUCK = "the grammar of this answer allows no further token; simplify the schema"
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,8 @@ class Scheduler:
             events.append(sequence.response(error=str(error)))
             self._slots[slot] = None
             return
-        self._accept(slot, sequence, tokens[0], events)
+        logprobs = token_logprobs(logits[None], tokens, [request.sampling.logprobs])
+        self._accept(slot, sequence, tokens[0], logprobs[0], events)
 
     def _decode(self, events: list[Event]) -> None:
         begin = now_ms()
@@ -139,24 +142,34 @@ class Scheduler:
         )
         logits = self._engine.decode(batch)  # [n,V]
         tokens = sample(logits, [s.sampler for s in active], self._forbidden)
+        logprobs = token_logprobs(logits, tokens, [s.request.sampling.logprobs for s in active])
         done = self.totals
         self.totals = DecodeTotals(
             done.steps + 1, done.tokens + len(active), done.time_ms + now_ms() - begin
         )
-        for slot, (sequence, token) in enumerate(zip(active, tokens, strict=True)):
+        for slot, (sequence, token, logprob) in enumerate(
+            zip(active, tokens, logprobs, strict=True)
+        ):
             sequence.advance()
-            self._accept(slot, sequence, token, events)
+            self._accept(slot, sequence, token, logprob, events)
 
     def _accept(
-        self, slot: int, sequence: Sequence, token: int | None, events: list[Event]
+        self,
+        slot: int,
+        sequence: Sequence,
+        token: int | None,
+        logprob: TokenLogprob | None,
+        events: list[Event],
     ) -> None:
         if token is None:
-            events.append(sequence.response(error=_BROKEN_LOGITS))
+            constraint = sequence.sampler.constraint
+            stuck = constraint is not None and not constraint.allowed().any()
+            events.append(sequence.response(error=_STUCK if stuck else _BROKEN_LOGITS))
             self._slots[slot] = None
             return
-        piece = sequence.accept(token)
-        if piece:
-            events.append(TextDelta(sequence.index, piece))
+        delta = sequence.accept(token, logprob)
+        if delta is not None:
+            events.append(delta)
         if sequence.finish_reason is not None:
             events.append(sequence.response())
             self._slots[slot] = None

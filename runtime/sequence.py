@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from ..pruners import PruneReport
 from .detokenizer import IncrementalDecoder, StopMatcher
+from .logprobs import TokenLogprob
 from .prompt import PreparedPrompt
 from .request import ChatRequest
-from .response import FinishReason, Response
+from .response import FinishReason, Response, TextDelta
 from .sampler import TokenSampler
 from .timing import RequestTiming
 
@@ -40,12 +41,22 @@ class Sequence:
 
     def __post_init__(self) -> None:
         self.prompt_tokens = self.length
-        self.sampler = TokenSampler(self.request.sampling)
+        constraint = self.request.constraint
+        self.sampler = TokenSampler(self.request.sampling, constraint() if constraint else None)
         self._decoder = IncrementalDecoder(self.decode)
         self._stops = StopMatcher(self.request.stop)
 
-    def accept(self, token: int) -> str:
-        """Take the next token; return the text it made certain and set ``finish_reason``."""
+    def accept(self, token: int, logprob: TokenLogprob | None = None) -> TextDelta | None:
+        """Take the next token and set ``finish_reason``.
+
+        Returns:
+            What became certain with it: text, a log probability, or ``None`` if nothing did.
+        """
+        piece = self._accept(token)
+        shown = (logprob,) if logprob is not None and token not in self.eos_ids else ()
+        return TextDelta(self.index, piece, shown) if piece or shown else None
+
+    def _accept(self, token: int) -> str:
         self.timing.token()
         self.token_ids.append(token)
         self.budget -= 1
@@ -54,8 +65,13 @@ class Sequence:
             self.finish_reason = FinishReason.END
         else:
             piece = self._stops.push(self._decoder.push(token))
+            constraint = self.sampler.constraint
+            if constraint is not None:
+                constraint.accept(token)
             if self._stops.stopped:
                 self.finish_reason = FinishReason.STOP
+            elif constraint is not None and constraint.finished:
+                self.finish_reason = FinishReason.END
             elif self.budget == 0:
                 self.finish_reason = FinishReason.LENGTH
         if self.finish_reason in (FinishReason.END, FinishReason.LENGTH):
@@ -84,6 +100,7 @@ class Sequence:
             prompt_tokens=self.prompt_tokens,
             media_count=len({span.media for span in self.prompt.spans}),
             report=self.report,
+            placements=self.prompt.placements,
             notes=self.prompt.notes,
             timing=self.timing,
             error=error,

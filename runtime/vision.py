@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ..models import VisionConfig, position_interpolation, vision_cos_sin
-from .engines import VisionBatch, VisionEngine
+from ..pruners.attention_importance import attention_importance, merged_importance
+from .engines import PatchAttention, VisionBatch, VisionEngine
 from .prompt import VisualItem
 
 
@@ -20,6 +21,7 @@ class VisualFeatures:
 
     embeds: Tensor  # [n,H]
     planes: Tensor  # [P,n,H]
+    importance: Tensor | None = None  # [n] fp32: attention its patches receive, 4n in all
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,14 @@ class VisionRunner:
         self._geometry = lru_cache(maxsize=32)(self._make_geometry)
         self._config = config
 
-    def encode(self, items: Sequence[VisualItem]) -> list[VisualFeatures]:
-        """Features of every item, in order."""
+    def encode(
+        self, items: Sequence[VisualItem], *, importance: bool = False
+    ) -> list[VisualFeatures]:
+        """Features of every item, in order.
+
+        Args:
+            importance: whether to compute it too, where the engine delivers what it takes.
+        """
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             groups.setdefault(item.patches.shape[0], []).append(index)
@@ -55,10 +63,22 @@ class VisionRunner:
             step = max(1, self._max_patches // patches)
             for begin in range(0, len(members), step):
                 chunk = members[begin : begin + step]
-                embeds, planes = self._engine.encode(self._batch([items[i] for i in chunk]))
+                batch = self._batch([items[i] for i in chunk])
+                output = self._engine.encode(batch, attention=importance)
+                scores = self._importance(output.attention)  # [I,N/4]
                 for row, index in enumerate(chunk):
-                    features[index] = VisualFeatures(embeds[row], planes[:, row])
+                    features[index] = VisualFeatures(
+                        output.embeds[row],
+                        output.planes[:, row],
+                        None if scores is None else scores[row],
+                    )
         return [features[index] for index in range(len(items))]
+
+    def _importance(self, attention: PatchAttention | None) -> Tensor | None:
+        if attention is None:
+            return None
+        patches = attention_importance(attention.q, attention.k, lse=attention.log_sum_exp)  # [I,N]
+        return merged_importance(patches, self._config.merge_unit)
 
     def _batch(self, items: Sequence[VisualItem]) -> VisionBatch:
         engine = self._engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from PIL import Image
 
 from ..core import RequestError, UsageError
 from ..models import VisionConfig
-from .image_size import FittedSize, fit_image, keep_image
+from .image_size import FittedSize, fit_image, keep_image, shrink_size
 from .media import MediaLimits, decode_image
 from .patches import resize, to_patches
 from .preprocessor_config import PreprocessorConfig
@@ -19,6 +19,14 @@ from .prompt import VisualItem
 from .request import ImagePart, MediaPart, VideoPart
 from .source import ImageSource, describe_source
 from .video import fit_video, frame_groups, timestamp
+
+ShownTokens = Callable[[int], int]
+"""Given the visual tokens an item would have, about how many it is to have instead."""
+
+
+def all_tokens(tokens: int) -> int:
+    """Shrink nothing."""
+    return tokens
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,7 @@ class VisualItems:
     items: list[VisualItem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     patches: int = 0
+    shrunk_tokens: int = 0
     decode_ms: float = 0.0
     patch_ms: float = 0.0
 
@@ -68,10 +77,16 @@ class VisualPreparer:
         """Pixels along one side of a visual token."""
         return self.vision.patch_size * self.vision.merge_size
 
-    def prepare(self, parts: Sequence[MediaPart]) -> VisualItems:
+    def prepare(
+        self, parts: Sequence[MediaPart], shown_tokens: ShownTokens = all_tokens
+    ) -> VisualItems:
         """One item per image, one per frame group of a video, in order.
 
         Parts are finished one by one, so only one image or video is held as pixels at a time.
+
+        Args:
+            shown_tokens: asked for every image and every frame group of a video; a smaller answer
+                than the question shrinks it, unless it must not be resized.
 
         Raises:
             RequestError: a source cannot be decoded or has an impossible size, frames differ in
@@ -82,14 +97,16 @@ class VisualPreparer:
             kind = "image" if isinstance(part, ImagePart) else "video"
             try:
                 if isinstance(part, ImagePart):
-                    self._image(part, index, made)
+                    self._image(part, index, made, shown_tokens)
                 else:
-                    self._video(part, index, made)
+                    self._video(part, index, made, shown_tokens)
             except RequestError as error:
                 raise RequestError(f"media {index} ({kind}): {error}") from None
         return made
 
-    def _image(self, part: ImagePart, index: int, made: VisualItems) -> None:
+    def _image(
+        self, part: ImagePart, index: int, made: VisualItems, shown_tokens: ShownTokens
+    ) -> None:
         if self.image is None:
             raise RequestError(
                 "images need preprocessor_config.json, which was not found; open the visual "
@@ -117,9 +134,13 @@ class VisualPreparer:
         except RequestError as error:
             raise RequestError(f"{name}: {error}") from None
         self._account(size, 1, f"media {index} ({name})", made)
+        if part.do_resize:
+            size = self._shrink(size, 1, made, shown_tokens)
         self._add([image], size, self.image, index, None, made)
 
-    def _video(self, part: VideoPart, index: int, made: VisualItems) -> None:
+    def _video(
+        self, part: VideoPart, index: int, made: VisualItems, shown_tokens: ShownTokens
+    ) -> None:
         if self.video is None:
             raise RequestError(
                 "videos need video_preprocessor_config.json, which was not found; open the visual "
@@ -144,6 +165,7 @@ class VisualPreparer:
             max_tokens=self.limits.max_tokens,
         )
         self._account(size, len(groups), f"media {index} ({len(frames)} frames)", made)
+        size = self._shrink(size, len(groups), made, shown_tokens)
         for group in groups:
             seconds = timestamp(group, part.fps)
             self._add([frames[i] for i in group], size, self.video, index, seconds, made)
@@ -154,7 +176,7 @@ class VisualPreparer:
 
     def _account(self, size: FittedSize, items: int, name: str, made: VisualItems) -> None:
         """Refuse what is too much before any patch exists, and note what the engine reduced."""
-        tokens = size.height * size.width // self.factor**2
+        tokens = self._tokens(size)
         made.patches += items * tokens * self.vision.merge_unit
         most = self.limits.max_patches
         if most is not None and made.patches > most:
@@ -167,6 +189,20 @@ class VisualPreparer:
                 f"{name}: reduced to {size.width}x{size.height}, {tokens} visual tokens instead of "
                 f"{size.wanted_tokens}: the engine takes at most {self.limits.max_tokens}"
             )
+
+    def _shrink(
+        self, size: FittedSize, items: int, made: VisualItems, shown_tokens: ShownTokens
+    ) -> FittedSize:
+        tokens = self._tokens(size)
+        wanted = max(1, shown_tokens(tokens))
+        if wanted >= tokens:
+            return size
+        smaller = shrink_size(size, wanted, factor=self.factor)
+        made.shrunk_tokens += items * (tokens - self._tokens(smaller))
+        return smaller
+
+    def _tokens(self, size: FittedSize) -> int:
+        return size.height * size.width // self.factor**2
 
     def _add(
         self,

@@ -32,7 +32,7 @@ class Kernel:
         self,
         grid: tuple[int, int, int],
         tensors: tuple[Tensor, ...],
-        numbers: tuple[int, ...],
+        numbers: tuple[float, ...],
         constants: tuple[Constant, ...],
     ) -> None:
         """Launch on the current stream of the tensors' device.

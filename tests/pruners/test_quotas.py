@@ -95,7 +95,9 @@ def test_zero_rows(cls) -> None:
 
 @pytest.mark.parametrize("cls", BY_IMPORTANCE)
 def test_importance_is_required(cls) -> None:
-    with pytest.raises(RequestError, match=r"'under-test' ranks.*rebuild it with importance"):
+    with pytest.raises(
+        RequestError, match=r"'under-test' ranks.*rebuild it with edgevlm build --importance-layer"
+    ):
         kept_by(cls, make_io(20, [(2, 18)]))
 
 

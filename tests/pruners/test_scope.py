@@ -66,7 +66,7 @@ def test_options_reach_the_algorithm() -> None:
 def test_importance_is_needed_unless_alpha_is_0() -> None:
     io = make_io(20, [(2, 18)])
     assert len(kept_by(ScopePruner, io, alpha=0)) == 8
-    with pytest.raises(RequestError, match="rebuild it with importance output, or choose"):
+    with pytest.raises(RequestError, match="edgevlm build --importance-layer -1, or choose"):
         kept_by(ScopePruner, io)
 
 

@@ -186,7 +186,9 @@ def test_tokens_all_alike_go_by_position() -> None:
 
 
 def test_importance_is_required() -> None:
-    with pytest.raises(RequestError, match=r"'under-test' ranks.*rebuild it with importance"):
+    with pytest.raises(
+        RequestError, match=r"'under-test' ranks.*rebuild it with edgevlm build --importance-layer"
+    ):
         kept_by(VisionZipPruner, make_io(20, [(2, 18)]))
 
 

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize as reference
 
 from edgevlm.core import RequestError
-from edgevlm.runtime.image_size import fit_image, keep_image, smart_resize
+from edgevlm.runtime.image_size import (
+    FittedSize,
+    fit_image,
+    keep_image,
+    shrink_size,
+    smart_resize,
+)
 
 FACTOR = 32
 SIDES = st.integers(1, 6000)
@@ -101,3 +107,35 @@ def test_an_unresized_image_must_fit_by_itself() -> None:
         keep_image(64, 100, factor=FACTOR, max_tokens=None)
     with pytest.raises(RequestError, match="is 6 visual tokens, the engine takes at most 5"):
         keep_image(64, 96, factor=FACTOR, max_tokens=5)
+
+
+def shrunk(rows: int, columns: int, tokens: int) -> tuple[int, int]:
+    size = FittedSize(rows * FACTOR, columns * FACTOR, False, rows * columns)
+    smaller = shrink_size(size, tokens, factor=FACTOR)
+    assert smaller.wanted_tokens == size.wanted_tokens
+    assert smaller.height % FACTOR == smaller.width % FACTOR == 0
+    return smaller.height // FACTOR, smaller.width // FACTOR
+
+
+@pytest.mark.parametrize(
+    ("size", "tokens", "expected"),
+    [
+        ((8, 8), 48, (7, 7)),
+        ((16, 16), 64, (8, 8)),
+        ((8, 12), 48, (6, 8)),
+        ((12, 8), 48, (8, 6)),
+        ((40, 1), 30, (30, 1)),
+    ],
+)
+def test_shrinking_keeps_the_shape(
+    size: tuple[int, int], tokens: int, expected: tuple[int, int]
+) -> None:
+    assert shrunk(*size, tokens) == expected
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0.01, 1))
+def test_shrinking_comes_close_and_never_grows(rows: int, columns: int, share: float) -> None:
+    tokens = math.ceil(rows * columns * share)
+    height, width = shrunk(rows, columns, tokens)
+    assert 1 <= height <= rows and 1 <= width <= columns
+    assert abs(height * width - tokens) <= min(height, width)

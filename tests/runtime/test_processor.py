@@ -235,6 +235,30 @@ def test_what_the_engine_reduces_is_noted(folder: Path) -> None:
     assert "media 0 (4 frames): reduced to 160x96" in clip.notes[0]
 
 
+def test_media_are_shrunk_as_asked_and_what_it_saved_is_counted(processor: Processor) -> None:
+    request = user(
+        ImagePart(picture(512, 256)),
+        ImagePart(picture(256, 256), do_resize=False),
+        VideoPart([picture(256, 128)] * 3, 1.0),
+    )
+    full = processor.prepare(request)
+    assert [len(span) for span in full.spans] == [128, 64, 32, 32]
+    assert full.shrunk_tokens == 0
+    asked = []
+
+    def half(tokens: int) -> int:
+        asked.append(tokens)
+        return tokens // 2
+
+    small = processor.prepare(request, half)
+    assert asked == [128, 32]  # not the image that must not be resized; once for all frames
+    assert [item.grid for item in small.media] == [(12, 22), (16, 16), (6, 10), (6, 10)]
+    assert [len(span) for span in small.spans] == [66, 64, 15, 15]
+    assert small.shrunk_tokens == len(full.token_ids) - len(small.token_ids) == 62 + 2 * 17
+    assert small.next_position < full.next_position
+    assert small.notes == ()
+
+
 def test_media_of_one_request_are_limited_before_they_are_made(folder: Path) -> None:
     limited = Processor.from_directory(folder, VisualLimits(max_patches=280))
     assert len(limited.prepare(user(ImagePart(picture()))).media[0].patches) == 280

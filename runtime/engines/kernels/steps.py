@@ -10,7 +10,6 @@ from ..torch_steps import LayerCache, Rows
 from ..torch_weights import LayerWeights
 from . import decode_attention, rotary
 from .rms_norm import rms_norm
-from .skinny_linear import MOST_ROWS, skinny_linear
 from .swiglu import swiglu
 from .vector_linear import vector_linear
 
@@ -18,8 +17,8 @@ from .vector_linear import vector_linear
 class TritonSteps:
     """See :class:`~edgevlm.runtime.engines.torch_steps.Steps`.
 
-    A matrix product with one row, and with up to 16, has its own kernel: then it is bound by
-    reading the weights, which cuBLAS is not tuned for.
+    A matrix product with one row has its own kernel, which takes the norm before it, or the gate
+    or sum after it, along for nothing; with more rows cuBLAS reads the weights as fast.
     """
 
     def __init__(self, eps: float) -> None:
@@ -33,10 +32,7 @@ class TritonSteps:
     ) -> Tensor:
         if len(x) == 1:
             return vector_linear(x, weight, gain=gain, eps=self._eps, dtype=dtype)
-        normed = self.norm(x, gain)
-        if len(x) <= MOST_ROWS:
-            return skinny_linear(normed, weight, dtype=dtype)
-        return F.linear(normed, weight).to(dtype or x.dtype)
+        return F.linear(self.norm(x, gain), weight).to(dtype or x.dtype)
 
     def norm_gated(self, x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
         if len(x) == 1:
@@ -46,8 +42,6 @@ class TritonSteps:
     def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
         if len(x) == 1:
             vector_linear(inner, weight, add_to=x)
-        elif len(x) <= MOST_ROWS:
-            skinny_linear(inner, weight, add_to=x)
         else:
             x.addmm_(inner, weight.t())
 

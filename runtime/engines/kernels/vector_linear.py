@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ....pruners.kernels.launch import Kernel, blocks
 
-_TILE = 4096  # weights of one step of a program: 8 KB in half precision
-_MANY = 4096  # outputs from which on 8 per program leave enough programs for a large GPU
+_ROWS = 4  # outputs of a program
+_CHUNK = 512  # inputs at a time: 4 KB of weights in half precision
+_STAGES = 4  # of them on their way at once
 
 
 @triton.jit(do_not_specialize=["eps"])
@@ -67,7 +68,7 @@ def _vector_linear(
     tl.store(y + output, result, mask=inside)
 
 
-_KERNEL = Kernel(_vector_linear, num_warps=4)
+_KERNEL = Kernel(_vector_linear, num_warps=2)
 
 
 def vector_linear(
@@ -91,11 +92,10 @@ def vector_linear(
     size = x.shape[1]
     out = weight.shape[0] // 2 if gated else weight.shape[0]
     y = x.new_empty(1, out, dtype=dtype) if add_to is None else add_to
-    rows = 8 if out >= _MANY and not gated else 4
     _KERNEL(
-        (blocks(out, rows), 1, 1),
+        (blocks(out, _ROWS), 1, 1),
         (x, x if gain is None else gain, weight, y),
         (eps,),
-        (size, out, gain is not None, gated, add_to is not None, rows, _TILE // rows, 3),
+        (size, out, gain is not None, gated, add_to is not None, _ROWS, _CHUNK, _STAGES),
     )
     return y
