@@ -23,27 +23,43 @@ from ..models.checkpoint import Checkpoint
 from .network import Network
 from .output import replace_directory
 from .side_files import side_files
-from .targets import Artifacts, Target, targets
+from .targets import Artifacts, Progress, Target, WriteOptions, no_progress, targets
 
-STEPS = ("read checkpoint", "export visual", "export llm", "write")
+STEPS = ("read checkpoint", "export visual", "export llm", "write", "verify")
+_CACHES = ".tensorrt-cache"
 
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """What to build. ``dtype`` of ``None`` leaves the choice to the target."""
+    """What to build. ``dtype`` of ``None`` leaves the choice to the target, as does an empty
+    ``compute_capabilities`` (``("8.9", "12.0")`` builds for these two generations of GPUs).
+
+    ``importance_layer`` is the layer of the vision tower whose queries and keys the visual engine
+    can deliver, for pruners that rank by attention; negative ones count from the last."""
 
     checkpoint: Path
     output: Path
     target: str
     dtype: str | None = None
     limits: EngineLimits = field(default_factory=EngineLimits)
+    compute_capabilities: tuple[str, ...] = ()
+    importance_layer: int | None = -1
 
 
-def build_engine(config: BuildConfig, on_step: Callable[[str], None] = lambda step: None) -> None:
+def build_engine(
+    config: BuildConfig,
+    on_step: Callable[[str], None] = lambda step: None,
+    *,
+    on_progress: Progress = no_progress,
+    verify: Callable[[Path], None] = lambda directory: None,
+) -> None:
     """Build ``config.output/visual`` and ``config.output/llm``, both or neither.
 
     Args:
         on_step: called with each of :data:`STEPS` as it begins.
+        on_progress: called often during a long step.
+        verify: called with the finished directory before it takes its place; an error it raises
+            leaves the previous engine untouched.
 
     Raises:
         UsageError: the target, the dtype, the limits or the output path is not acceptable.
@@ -56,20 +72,23 @@ def build_engine(config: BuildConfig, on_step: Callable[[str], None] = lambda st
     checkpoint = Checkpoint(config.checkpoint)
     dtype = config.dtype or target.default_dtype(checkpoint)
     _check(config, dtype, target, checkpoint)
+    importance_layer = _importance_layer(config, checkpoint)
+    capabilities = target.compute_capabilities(config.compute_capabilities)
     networks = [
-        Network(kind, checkpoint, config.limits, dtype, target.dynamic_kv)
+        Network(kind, checkpoint, config.limits, dtype, target.dynamic_kv, importance_layer)
         for kind in ("visual", "llm")
     ]
     for network in networks:
         side_files(checkpoint.directory, network.kind)  # fails now rather than after the export
     output = config.output.resolve()
+    options = WriteOptions(output.parent / _CACHES, capabilities, on_progress)
     try:
         with replace_directory(output) as building:
             artifacts: list[Artifacts] = []
             for network, step in zip(networks, STEPS[1:3], strict=True):
                 on_step(step)
                 (building / network.kind).mkdir()
-                artifacts.append(target.write(network, building / network.kind))
+                artifacts.append(target.write(network, building / network.kind, options))
             on_step(STEPS[3])
             for network, written in zip(networks, artifacts, strict=True):
                 directory = building / network.kind
@@ -78,6 +97,8 @@ def build_engine(config: BuildConfig, on_step: Callable[[str], None] = lambda st
                 home = output / network.kind
                 manifest = _manifest(config.target, backend, network, written, directory, home)
                 write_manifest(manifest, directory)
+            on_step(STEPS[4])
+            verify(building)
     except OSError as error:
         raise _explain(error, output) from error
 
@@ -109,6 +130,7 @@ def _manifest(
         edgevlm_version=edgevlm_version(),
         compute_capability=written.compute_capability,
         plugin_sources=written.plugin_sources,
+        importance_layer=network.importance_layer,
     )
 
 
@@ -124,6 +146,19 @@ def _check(config: BuildConfig, dtype: str, target: Target, checkpoint: Checkpoi
             f"max_kv_len is {config.limits.max_kv_len} but {config.checkpoint} was trained for"
             f" {longest} positions; lower it"
         )
+
+
+def _importance_layer(config: BuildConfig, checkpoint: Checkpoint) -> int | None:
+    """The layer asked for, counted from 0."""
+    layer, depth = config.importance_layer, checkpoint.config.vision.depth
+    if layer is None:
+        return None
+    if not -depth <= layer < depth:
+        raise UsageError(
+            f"--importance-layer {layer}: the vision tower of {config.checkpoint} has layers 0 to"
+            f" {depth - 1}, or {-depth} to -1 from the end; none leaves it out"
+        )
+    return layer % depth
 
 
 def _explain(error: OSError, output: Path) -> EngineError:

@@ -44,7 +44,8 @@ class TextGraphOperators:
     def stand_in(self, x: Tensor, cos: Tensor, sin: Tensor, index: int) -> Tensor:
         k_cache, v_cache = self.k_caches[index], self.v_caches[index]
         lengths = (self.write_indices, self.kv_lengths)
-        x, k_out, v_out = _block_node((x, cos, sin, k_cache, v_cache, *lengths), (0, 3, 4), index)
+        shapes = (x.shape, k_cache.shape, v_cache.shape)
+        x, k_out, v_out = _block_node((x, cos, sin, k_cache, v_cache, *lengths), shapes, index)
         self.k_out.append(k_out)
         self.v_out.append(v_out)
         return x
@@ -61,19 +62,33 @@ class TextGraphOperators:
 
 
 class VisionGraphOperators:
-    """Full attention inside each image; ``patch_lengths [I]`` hides its padding."""
+    """Full attention inside each image; ``patch_lengths [I]`` hides its padding.
 
-    def __init__(self, patch_lengths: Tensor) -> None:
+    ``watched`` are the queries and keys ``[I,heads,N,D]`` of the block that is traced, or of the
+    stand-in number ``watch``.
+    """
+
+    def __init__(self, patch_lengths: Tensor, watch: int | None = None) -> None:
         self.patch_lengths = patch_lengths
+        self.watched: tuple[Tensor, ...] = ()
+        self._watch = watch
 
     def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         return torch.onnx.ops.rotary_embedding(x, cos, sin)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
+        self.watched = (q, k)
         return _attention(q, k, v, self.patch_lengths, is_causal=0)
 
     def stand_in(self, x: Tensor, cos: Tensor, sin: Tensor, index: int) -> Tensor:
-        return _block_node((x, cos, sin, self.patch_lengths), (0,), index)[0]
+        shapes: list[Sequence[int]] = [x.shape]
+        if index == self._watch:
+            images, patches, hidden = x.shape
+            width = 2 * cos.shape[-1]
+            shapes += 2 * [(images, hidden // width, patches, width)]
+        x, *watched = _block_node((x, cos, sin, self.patch_lengths), shapes, index)
+        self.watched += tuple(watched)
+        return x
 
 
 class BlockStandIn(nn.Module):
@@ -107,13 +122,15 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, *, is_causal: i
     )
 
 
-def _block_node(inputs: Sequence[Tensor], like: Sequence[int], index: int) -> Sequence[Tensor]:
-    """One stand-in node; output ``i`` has the dtype and shape of input ``like[i]``."""
+def _block_node(
+    inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]], index: int
+) -> Sequence[Tensor]:
+    """One stand-in node whose outputs have these shapes and the dtype of the first input."""
     return torch.onnx.ops.symbolic_multi_out(
         f"edgevlm::{STAND_IN}",
         inputs,
         {"index": index},
-        dtypes=[inputs[i].dtype for i in like],
-        shapes=[inputs[i].shape for i in like],
+        dtypes=[inputs[0].dtype] * len(shapes),
+        shapes=shapes,
         version=1,
     )

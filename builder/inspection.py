@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import EdgeVLMError, EngineError
+from ..core import EdgeVLMError, EngineError, UsageError
+from ..core.capabilities import TITLES
+from ..core.gpu import present_gpu
 from ..core.manifest import KINDS, MANIFEST_NAME, Manifest
 from ..core.manifest_file import open_manifest, read_manifest
+from ..core.staleness import require_parity, require_same_gpu, require_same_library
 from ..models.checkpoint import Checkpoint
 from .targets import targets
 
@@ -68,6 +71,8 @@ def _inspect_part(directory: Path, override: Path | None) -> PartReport:
     checkpoint_bytes = None
     try:
         open_manifest(directory, manifest.kind)
+        _require_fresh(manifest, directory)
+        require_parity(manifest, directory)
     except EngineError as error:
         problems.append(str(error))
     try:
@@ -85,6 +90,20 @@ def _inspect_part(directory: Path, override: Path | None) -> PartReport:
         problems=tuple(problems),
         notes=tuple(_notes(manifest)),
     )
+
+
+def _require_fresh(manifest: Manifest, directory: Path) -> None:
+    """Compare a TensorRT engine with the library and the GPU of this machine, where they are."""
+    if manifest.target not in TITLES:
+        return
+    try:
+        version = targets.get(manifest.target).backend().version
+    except UsageError:
+        return  # not installed, which the notes say
+    require_same_library(manifest, directory, version)
+    gpu = present_gpu()
+    if gpu is not None:
+        require_same_gpu(manifest, directory, gpu.compute_capability)
 
 
 def _notes(manifest: Manifest) -> list[str]:

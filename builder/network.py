@@ -24,6 +24,7 @@ class Network:
     """``kind`` is ``"llm"`` or ``"visual"``; ``dtype`` is the engine's, by its torch name.
 
     ``dynamic_kv`` makes the KV capacity a symbol of the contract rather than ``max_kv_len``.
+    ``importance_layer`` is the layer of the vision tower that outputs its queries and keys.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Network:
     limits: EngineLimits
     dtype: str
     dynamic_kv: bool = False
+    importance_layer: int | None = None
 
     @property
     def contract(self) -> Contract:
@@ -38,7 +40,8 @@ class Network:
         config = self.checkpoint.config
         if self.kind == "llm":
             return text_contract(config, self.limits, self.dtype, dynamic_kv=self.dynamic_kv)
-        return vision_contract(config, self.limits, self.dtype)
+        importance = self.importance_layer is not None
+        return vision_contract(config, self.limits, self.dtype, importance=importance)
 
     def onnx_model(self) -> onnx.ModelProto:
         """The network in the standard ONNX domain.
@@ -53,7 +56,7 @@ class Network:
         if self.kind == "llm":
             graph = text_graph(config, self.contract, dtype)
         else:
-            graph = vision_graph(config.vision, self.contract, dtype)
+            graph = vision_graph(config.vision, self.contract, dtype, self.importance_layer)
         bind_weights(graph, self.kind, self.checkpoint, dtype)
         graph.name = self.kind
         return onnx.helper.make_model(

@@ -11,7 +11,8 @@ def splice(outer: onnx.GraphProto, block: onnx.GraphProto, prefix: str) -> None:
     """Inline ``block`` wherever ``outer`` has a stand-in, in place.
 
     Names inside copy ``i`` gain ``"{prefix}.{i}."``. A block's initializers are named like its
-    parameters, so they end up with the names they have in the whole network.
+    parameters, so they end up with the names they have in the whole network. A stand-in may have
+    only the first of the block's outputs.
     """
     nodes: list[onnx.NodeProto] = []
     for node in outer.node:
@@ -20,7 +21,7 @@ def splice(outer: onnx.GraphProto, block: onnx.GraphProto, prefix: str) -> None:
             continue
         scope = f"{prefix}.{onnx.helper.get_node_attr_value(node, 'index')}."
         names = {value.name: name for value, name in zip(block.input, node.input, strict=True)}
-        names |= {value.name: name for value, name in zip(block.output, node.output, strict=True)}
+        names |= {value.name: name for value, name in zip(block.output, node.output, strict=False)}
         nodes.extend(_rename(inner, names, scope) for inner in block.node)
         for tensor in block.initializer:
             outer.initializer.add().CopyFrom(tensor)

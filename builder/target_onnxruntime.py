@@ -9,7 +9,7 @@ import onnxruntime
 from ..core.manifest import Backend
 from ..models.checkpoint import Checkpoint
 from .network import Network
-from .targets import Artifacts, targets
+from .targets import Artifacts, WriteOptions, refuse_capabilities, targets
 
 MODEL_NAME = "model.onnx"
 
@@ -30,7 +30,10 @@ class OnnxRuntimeTarget:
     def backend(self) -> Backend:
         return Backend("onnxruntime", onnxruntime.__version__)
 
-    def write(self, network: Network, directory: Path) -> Artifacts:
+    def compute_capabilities(self, requested: tuple[str, ...]) -> tuple[str, ...]:
+        return refuse_capabilities("onnxruntime", requested)
+
+    def write(self, network: Network, directory: Path, options: WriteOptions) -> Artifacts:
         (directory / MODEL_NAME).write_bytes(network.onnx_model().SerializeToString())
         return Artifacts(files=(MODEL_NAME,))
 

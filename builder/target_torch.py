@@ -9,7 +9,7 @@ import torch
 from ..core.manifest import ENGINE_DTYPES, Backend
 from ..models.checkpoint import Checkpoint
 from .network import Network
-from .targets import Artifacts, targets
+from .targets import Artifacts, WriteOptions, refuse_capabilities, targets
 
 
 class TorchTarget:
@@ -25,7 +25,10 @@ class TorchTarget:
     def backend(self) -> Backend:
         return Backend("torch", torch.__version__)
 
-    def write(self, network: Network, directory: Path) -> Artifacts:
+    def compute_capabilities(self, requested: tuple[str, ...]) -> tuple[str, ...]:
+        return refuse_capabilities("torch", requested)
+
+    def write(self, network: Network, directory: Path, options: WriteOptions) -> Artifacts:
         return Artifacts()
 
 

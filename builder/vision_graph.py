@@ -15,8 +15,15 @@ from .splice import splice
 from .trace import trace
 
 
-def vision_graph(config: VisionConfig, contract: Contract, dtype: torch.dtype) -> onnx.GraphProto:
-    """Export :class:`~edgevlm.models.VisionTower` with ``contract``'s inputs and outputs."""
+def vision_graph(
+    config: VisionConfig, contract: Contract, dtype: torch.dtype, importance_layer: int | None
+) -> onnx.GraphProto:
+    """Export :class:`~edgevlm.models.VisionTower` with ``contract``'s inputs and outputs.
+
+    Args:
+        importance_layer: the block whose queries and keys are outputs; ``None`` if the contract
+            has none.
+    """
 
     def build() -> nn.Module:
         tower = VisionTower(config)
@@ -32,9 +39,9 @@ def vision_graph(config: VisionConfig, contract: Contract, dtype: torch.dtype) -
         pos_weights: Tensor,  # [I,N,4]
         patch_lengths: Tensor,  # [I]
     ) -> tuple[Tensor, ...]:
-        ops = VisionGraphOperators(patch_lengths)
+        ops = VisionGraphOperators(patch_lengths, importance_layer)
         embeds, planes = tower(patches, cos, sin, pos_indices, pos_weights, ops)
-        return (embeds, *planes)
+        return (embeds, *planes, *ops.watched)
 
     graph = trace(build, forward, contract.inputs, contract.outputs, dtype)
     splice(graph, _block_graph(config, contract, dtype), "blocks")
@@ -58,7 +65,12 @@ def _block_graph(config: VisionConfig, contract: Contract, dtype: torch.dtype) -
         sin: Tensor,  # [I,N,D/2]
         patch_lengths: Tensor,  # [I]
     ) -> tuple[Tensor, ...]:
-        return (block(x, cos, sin, VisionGraphOperators(patch_lengths)),)
+        ops = VisionGraphOperators(patch_lengths)
+        return (block(x, cos, sin, ops), *ops.watched)
 
-    outputs = [TensorSpec("x_out", patches.dtype, shape)]
+    heads = (shape[0], config.num_heads, shape[1], config.head_dim)
+    outputs = [
+        TensorSpec("x_out", patches.dtype, shape),
+        *(TensorSpec(name, patches.dtype, heads) for name in ("q_out", "k_out")),
+    ]
     return trace(lambda: VisionBlock(config, layer=0), forward, inputs, outputs, dtype)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 
-from ..builder import STEPS, BuildConfig, build_engine, targets
-from ..core.limits import EngineLimits
+from ..builder import BuildConfig, build_engine, estimate, targets
+from ..core.capabilities import parse_capabilities
+from ..core.gpu import host_available_bytes
 from ..core.manifest import ENGINE_DTYPES
-
-_LIMIT_HELP = {
-    "max_input_len": "tokens of one prompt, after pruning",
-    "max_kv_len": "KV-cache slots of one sequence: prompt and answer",
-    "max_batch": "sequences decoded together",
-    "max_image_tokens": "visual tokens of one image or frame pair (one per 32x32 pixels)",
-    "max_images": "images or frame pairs of one vision call",
-}
+from ..models.checkpoint import Checkpoint
+from .build_progress import build_display
+from .limits import add_limits, read_limits
+from .sizes import size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,40 +32,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype",
         choices=ENGINE_DTYPES,
-        help="default: float32 for onnxruntime, the checkpoint's own for torch",
+        help="default: float32 for onnxruntime, the checkpoint's own for the others",
     )
-    for field in fields(EngineLimits):
-        parser.add_argument(
-            f"--{field.name.replace('_', '-')}",
-            type=int,
-            default=field.default,
-            metavar="N",
-            help=f"{_LIMIT_HELP[field.name]} (default: {field.default})",
-        )
+    parser.add_argument(
+        "--sm",
+        type=parse_capabilities,
+        default=(),
+        metavar="LIST",
+        help="tensorrt-rtx: GPU generations to build for, such as 89,120 (default: the one here)",
+    )
+    parser.add_argument(
+        "--allow-unverified",
+        action="store_true",
+        help="keep an engine that fails its comparison with the reference",
+    )
+    add_limits(parser)
+    parser.add_argument(
+        "--importance-layer",
+        type=_layer,
+        default=-1,
+        metavar="N",
+        help="layer of the vision tower whose queries and keys it can deliver, for pruners that"
+        " rank by attention; none leaves them out (default: -1, the last)",
+    )
+
+
+def _layer(text: str) -> int | None:
+    try:
+        return None if text == "none" else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number or none, got {text!r}") from None
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the engine the arguments describe; returns the exit status."""
-    limits = EngineLimits(**{f.name: getattr(args, f.name) for f in fields(EngineLimits)})
-    config = BuildConfig(args.checkpoint, args.output, args.target, args.dtype, limits)
+    from ..runtime.parity_gate import ParityGate
+
+    logging.basicConfig(format="%(message)s")  # what TensorRT warns about
+    config = BuildConfig(
+        args.checkpoint,
+        args.output,
+        args.target,
+        args.dtype,
+        read_limits(args),
+        compute_capabilities=args.sm,
+        importance_layer=args.importance_layer,
+    )
     start = time.monotonic()
-    with _progress() as on_step:
-        build_engine(config, on_step)
+    _warn_of_memory(config)
+    gate = ParityGate(allow_unverified=args.allow_unverified, tell=_tell)
+    with build_display() as display:
+        build_engine(config, display.step, on_progress=display.within, verify=gate)
     print(f"built {args.output} for {args.target} in {time.monotonic() - start:.1f} s")
     return 0
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """A bar where somebody watches, plain lines where a log does. Both go to stderr."""
-    if not sys.stderr.isatty():
-        yield lambda step: print(f"edgevlm build: {step}", file=sys.stderr, flush=True)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def _warn_of_memory(config: BuildConfig) -> None:
+    """Say so before the work begins if this machine may be too small for it."""
+    target, checkpoint = targets.get(config.target), Checkpoint(config.checkpoint)
+    dtype = config.dtype or target.default_dtype(checkpoint)
+    counted = estimate(checkpoint, config.target, dtype, config.limits)
+    needed, free = counted.build_peak - counted.build_mapped, host_available_bytes()
+    if needed > free:
+        _tell(
+            f"warning: this build takes about {size(needed)} of memory and {size(free)} are"
+            " available; it may be killed"
+        )
 
-    columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=len(STEPS))
-        yield lambda step: bar.update(task, description=step, completed=STEPS.index(step))
-        bar.update(task, description="done", completed=len(STEPS))
+
+def _tell(line: str) -> None:
+    print(f"edgevlm build: {line}", file=sys.stderr, flush=True)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from ..builder import EngineReport, PartReport, inspect_engine
 from ..core.manifest import TensorSpec
+from .sizes import size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,9 +73,10 @@ def _table(part: PartReport) -> Table:
     for label, specs in (("input", manifest.inputs), ("output", manifest.outputs)):
         for line in _families(specs):
             row(label, line)
-    row("parity", str(manifest.parity) if manifest.parity else "not measured")
-    row("model files", f"{_size(part.model_bytes)} ({', '.join(manifest.files) or 'none'})")
-    found = "cannot be opened" if part.checkpoint_bytes is None else _size(part.checkpoint_bytes)
+    for line in _parity(manifest.parity):
+        row("parity", line)
+    row("model files", f"{size(part.model_bytes)} ({', '.join(manifest.files) or 'none'})")
+    found = "cannot be opened" if part.checkpoint_bytes is None else size(part.checkpoint_bytes)
     row("checkpoint", f"{part.checkpoint} ({found})")
     for note in part.notes:
         row("note", note, "yellow")
@@ -83,6 +85,18 @@ def _table(part: PartReport) -> Table:
     if not part.problems:
         row("state", "ready: model files and checkpoint are those of the build", "green")
     return table
+
+
+def _parity(parity: dict[str, float] | None) -> Iterator[str]:
+    """The verdict, then the figures."""
+    if parity is None:
+        yield "not measured; see `edgevlm verify`"
+        return
+    figures = dict(parity)
+    accepted = bool(figures.pop("accepted", 0.0))
+    verdict = "passed" if figures.pop("passed", 0.0) else "failed"
+    yield verdict + (", accepted" if accepted and verdict == "failed" else "")
+    yield "  ".join(f"{name}={value:.6g}" for name, value in figures.items())
 
 
 def _families(specs: Sequence[TensorSpec]) -> Iterator[str]:
@@ -94,13 +108,3 @@ def _families(specs: Sequence[TensorSpec]) -> Iterator[str]:
     for (_, dtype, shape), names in families.items():
         label = names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
         yield f"{label} {dtype} [{', '.join(map(str, shape))}]"
-
-
-def _size(count: int) -> str:
-    """Bytes for people, in decimal units."""
-    value, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            break
-        value /= 1000
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"

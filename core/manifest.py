@@ -74,6 +74,8 @@ class Manifest:
 
     ``files`` are the model files, the ones that must not change after the build. ``parity`` holds
     the figures of the last comparison with the reference, or ``None`` before there was one.
+    ``importance_layer`` is the layer of the vision tower, counted from 0, whose queries and keys
+    the visual engine can deliver, or ``None``.
     """
 
     kind: str
@@ -88,9 +90,10 @@ class Manifest:
     files: dict[str, FileDigest]
     platform: str
     edgevlm_version: str
-    compute_capability: str | None = None
+    compute_capability: str | None = None  # several are joined by commas: "8.9,12.0"
     plugin_sources: dict[str, str] = field(default_factory=dict)  # source name -> SHA-256
     parity: dict[str, float] | None = None
+    importance_layer: int | None = None
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
@@ -98,6 +101,11 @@ class Manifest:
             value = getattr(self, name)
             if value not in legal:
                 raise EngineError(f"{name} is {value!r}; legal values: {', '.join(legal)}")
+
+    @property
+    def compute_capabilities(self) -> tuple[str, ...]:
+        """The GPUs it was built for, such as ``("8.9", "12.0")``; empty where any will do."""
+        return tuple(self.compute_capability.split(",")) if self.compute_capability else ()
 
     def checkpoint_dir(self, engine_dir: Path, override: Path | None = None) -> Path:
         """The checkpoint's directory: ``override`` if given, else where the build found it."""
@@ -129,7 +137,10 @@ class Manifest:
             "target": self.target,
             "dtype": self.dtype,
             **asdict(self.limits),
+            "importance_layer": "none" if self.importance_layer is None else self.importance_layer,
         }
+        if self.compute_capability:
+            options["sm"] = self.compute_capability.replace(".", "")
         flags = (f"--{k.replace('_', '-')} {shlex.quote(str(v))}" for k, v in options.items())
         return " ".join(("edgevlm build", *flags))
 

@@ -39,6 +39,20 @@ class Session:
                 bind(name, "cpu", 0, kind, tuple(tensor.shape), tensor.data_ptr())
         self._session.run_with_iobinding(binding)
 
+    def empty_outputs(self, **sizes: int) -> dict[str, Tensor]:
+        """Memory for every output, given the size of each symbol of their shapes."""
+
+        def size(dimension: int | str) -> int:
+            if isinstance(dimension, int):
+                return dimension
+            factor, _, symbol = dimension.rpartition("*")
+            return int(factor or 1) * sizes[symbol]
+
+        return {
+            spec.name: torch.empty(*map(size, spec.shape), dtype=getattr(torch, spec.dtype))
+            for spec in self.manifest.outputs
+        }
+
 
 class TextHost:
     """The language model with ``slots`` caches of ``capacity`` rows, all updated in place."""

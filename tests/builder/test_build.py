@@ -87,7 +87,22 @@ def test_the_manifest_states_the_contract_and_the_profiles(full: Built) -> None:
     shapes = {spec.name: spec.shape for spec in (*visual.inputs, *visual.outputs)}
     assert shapes["patches"] == ("images", "4*visual_tokens", 1536)
     assert shapes["deepstack_2"] == ("images", "visual_tokens", 64)
+    assert shapes["importance_k"] == ("images", 4, "4*visual_tokens", 12)
+    assert llm.importance_layer == visual.importance_layer == 3  # the last of four
     assert set(visual.files) == {"model.onnx"}
+
+
+def test_importance_may_be_left_out_or_taken_from_another_layer(checkpoint: Path) -> None:
+    output = checkpoint.parent / "engine"
+    flags = ("--checkpoint", checkpoint, "--output", output, "--target", "torch")
+    for value, layer in (("none", None), ("1", 1), ("-3", 1)):
+        assert command(build_command, *flags, "--importance-layer", value) == 0
+        visual = open_manifest(output / "visual", "visual")
+        assert visual.importance_layer == layer
+        again = f"--importance-layer {'none' if layer is None else layer}"
+        assert again in visual.rebuild_command(output / "visual")
+        names = {spec.name for spec in visual.outputs}
+        assert ("importance_q" in names) == ("importance_k" in names) == (layer is not None)
 
 
 def test_a_tree_that_moves_keeps_its_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
@@ -105,7 +120,7 @@ def test_steps_are_reported_in_order(checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"target": "coreml"}, UsageError, "unknown build target 'coreml'.*onnxruntime, torch"),
+        ({"target": "coreml"}, UsageError, "unknown build target 'coreml'.*onnxruntime, tensorrt, "),
         (
             {"target": "onnxruntime", "dtype": "bfloat16"},
             UsageError,
@@ -115,6 +130,14 @@ def test_steps_are_reported_in_order(checkpoint: Path) -> None:
             {"limits": EngineLimits(max_kv_len=200_000)},
             UsageError,
             "max_kv_len is 200000 but .* was trained for 128000 positions",
+        ),
+        *(
+            (
+                {"importance_layer": layer},
+                UsageError,
+                f"--importance-layer {layer}: .* has layers 0 to 3, or -4 to -1 from the end; none",
+            )
+            for layer in (4, -5)
         ),
     ],
 )

@@ -33,14 +33,15 @@ def test_prefill_and_decode_logits_equal_transformers(widened: Built) -> None:
         TextHost(widened.engine, slots=1, capacity=48),
     )
     names = [spec.name for spec in session.manifest.inputs]
-    outputs = {spec.name: torch.empty(1, count, 64) for spec in session.manifest.outputs}
+    outputs = session.empty_outputs(images=1, visual_tokens=count)
     session.run({n: t[None].contiguous() for n, t in zip(names, inputs, strict=True)}, outputs)
 
     embeds = session.checkpoint.embedding_table()[ids].float()
     deepstack = [torch.zeros_like(embeds) for _ in range(3)]
     targets = [embeds, *deepstack]
-    for target, features in zip(targets, outputs.values(), strict=True):
-        target[:, 3 : 3 + count] = features
+    names = ("embeds", *(f"deepstack_{plane}" for plane in range(3)))
+    for target, name in zip(targets, names, strict=True):
+        target[:, 3 : 3 + count] = outputs[name]
     prompt = ids.shape[1] - 3
     parts = (slice(0, prompt), *(slice(i, i + 1) for i in range(prompt, ids.shape[1])))
     for part in parts:

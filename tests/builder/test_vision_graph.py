@@ -8,6 +8,7 @@ from torch import Tensor
 from edgevlm.models import position_interpolation, vision_cos_sin
 from tests.builder.conftest import Built
 from tests.builder.sessions import Session
+from tests.models.received_attention import received_attention
 
 GRIDS = ((4, 6), (2, 8), (8, 8))
 
@@ -36,10 +37,7 @@ def test_images_of_different_sizes_share_a_padded_batch(built: Built) -> None:
         "pos_weights": pad([weights for _, weights in places], dtype),
         "patch_lengths": torch.tensor([h * w for h, w in GRIDS]),
     }
-    outputs = {
-        spec.name: torch.empty(len(GRIDS), 16, vision.out_hidden_size, dtype=dtype)
-        for spec in session.manifest.outputs
-    }
+    outputs = session.empty_outputs(images=len(GRIDS), visual_tokens=16)
     session.run(inputs, outputs)
     for index, (h, w) in enumerate(GRIDS):
         with torch.inference_mode():
@@ -50,3 +48,8 @@ def test_images_of_different_sizes_share_a_padded_batch(built: Built) -> None:
             found = outputs[name][index, : h * w // 4].float()
             atol = built.tolerance * max(float(expected.abs().max()), 1)
             torch.testing.assert_close(found, expected, atol=atol, rtol=0)
+        q, k = (outputs[f"importance_{name}"][index, :, : h * w].float() for name in "qk")
+        scores = (q @ k.mT * vision.head_dim**-0.5).softmax(-1)  # [heads,n,n]
+        visual = built.model.reference.model.visual
+        expected = received_attention(visual, images[index], (h, w), layer=vision.depth - 1)
+        torch.testing.assert_close(scores.mean(0).sum(0), expected, atol=2e-4, rtol=0)

@@ -107,7 +107,7 @@ def test_a_changed_model_file_is_refused_with_both_digests_and_the_rebuild_comma
     assert message.endswith(
         f"rebuild: edgevlm build --checkpoint {checkpoint} --output {engine.parent}"
         " --target onnxruntime --dtype float16 --max-input-len 3072 --max-kv-len 4096"
-        " --max-batch 2 --max-image-tokens 1024 --max-images 4"
+        " --max-batch 2 --max-image-tokens 1024 --max-images 4 --importance-layer none"
     )
 
 

@@ -11,6 +11,8 @@ import pytest
 from PIL import Image
 
 from edgevlm.cli.llm_inference import main
+from edgevlm.core import UsageError
+from edgevlm.runtime import write_atomically
 
 from .conftest import BACKENDS, samples
 
@@ -230,16 +232,27 @@ def test_unusable_files_are_named(
     assert not (tmp_path / "out.json").exists()
 
 
-def test_a_full_disk_leaves_the_old_output_whole(
+def test_a_full_disk_is_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     request = [{"messages": [{"role": "user", "content": "How many stars are there?"}]}]
-    status, document = command(request)
-    assert status == 0
+    assert command(request)[0] == 0
     monkeypatch.setattr("edgevlm.runtime.atomic_file.os.fsync", full)
-    status, after = command(request)
-    assert (status, after) == (2, {})
+    assert command(request) == (2, {})
     assert "No space left on device" in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_no_half_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "output.json"
+    target.write_text("old", encoding="utf-8")
+    monkeypatch.setattr("edgevlm.runtime.atomic_file.os.fsync", full)
+    with pytest.raises(UsageError, match="No space left"):
+        write_atomically(target, "new" * 1000)
+    assert target.read_text(encoding="utf-8") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["output.json"]

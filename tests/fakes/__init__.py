@@ -1,0 +1,1 @@
+"""Stand-ins for libraries and devices that CI machines lack."""
