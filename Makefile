@@ -1,18 +1,20 @@
 # make run    install, build the bundled engine, answer the bundled requests without and with pruning
 # make test   install, then linters, types, layering and all tests
+# make browser  the playground in headless Chromium (apt-get install chromium, or CHROMIUM=/path)
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 CHECKPOINT := examples/checkpoints/tiny-dense
 ENGINE := engines/tiny-dense
+CHROMIUM ?= /usr/bin/chromium
 LIMITS := --max-input-len 1024 --max-kv-len 1280 --max-batch 4 --max-image-tokens 256
 ANSWER := $(BIN)/llm_inference --engineDir $(ENGINE)/llm --multimodalEngineDir $(ENGINE)/visual \
     --inputFile examples/requests/scenes.json --warmup 1
 # The packages as one import root, for tools that read source instead of importing it.
 SOURCES := .venv/source/edgevlm
-PACKAGES := accuracy benchmarks builder cli core models pruners runtime
+PACKAGES := accuracy benchmarks builder cli core jetson models pruners runtime
 
-.PHONY: run test lint format clean
+.PHONY: run test lint format browser clean
 
 run: $(ENGINE)/llm/manifest.json
 	@mkdir -p output
@@ -50,6 +52,10 @@ $(ENGINE)/llm/manifest.json: .venv/installed $(CHECKPOINT)/model.safetensors $(w
 .venv/installed-dev: .venv/installed
 	@$(PIP) -e '.[dev]'
 	@touch $@
+
+browser: .venv/installed-dev $(ENGINE)/llm/manifest.json
+	@$(BIN)/pip install --quiet --disable-pip-version-check playwright==1.65.2
+	@$(BIN)/python tests/browser/playground.py --engine $(ENGINE) --chromium $(CHROMIUM)
 
 clean:
 	rm -rf .venv engines output

@@ -13,7 +13,14 @@ from .errors import run_reporting_errors
 _VERBS = {
     "build": "build an engine directory from a Hugging Face checkpoint",
     "inspect": "show what an engine directory holds and whether it is still valid",
+    "verify": "compare an engine with the reference and record how close it is",
+    "estimate": "count the memory an engine will need, before anything is built",
+    "doctor": "say what works on this machine, and what is missing",
     "pruners": "list the visual-token pruners, built in and third-party",
+    "serve": "answer OpenAI's HTTP interface with an engine",
+    "keys": "add, list or remove the keys of the service's clients",
+    "service": "install, watch or remove the service under systemd",
+    "visualize": "draw which parts of an image each pruner keeps",
 }
 
 

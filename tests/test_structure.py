@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("accuracy", "benchmarks", "builder", "cli", "core", "models", "pruners", "runtime")
+PACKAGES = (
+    "accuracy",
+    "benchmarks",
+    "builder",
+    "cli",
+    "core",
+    "jetson",
+    "models",
+    "pruners",
+    "runtime",
+)
 MAX_LINES = 400
 
 

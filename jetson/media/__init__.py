@@ -1,0 +1,1 @@
+"""Pictures from clients, taken without trust: they leave here as bytes, never as names."""

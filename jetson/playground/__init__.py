@@ -1,0 +1,1 @@
+"""The page at ``/``: one file, no build step, nothing from elsewhere."""

@@ -1,0 +1,89 @@
+"""Four layers of settings, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from edgevlm.cli.main import main
+from edgevlm.core import UsageError
+from edgevlm.jetson import ServiceConfig, resolve_config
+from edgevlm.jetson.config_help import SETTING_HELP
+
+
+def test_later_layers_win(tmp_path: Path) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text('engine = "a"\nport = 1\nslots = 2\nqueue_timeout_s = 5\n')
+    environment = {"EDGEVLM_PORT": "2", "EDGEVLM_MEDIA_FETCH": "yes", "HOME": "/"}
+    resolved = resolve_config({"port": 3}, environment, file)
+    config, sources = resolved.config, resolved.sources
+    assert (config.engine, config.port, config.slots) == (Path("a"), 3, 2)
+    assert config.media_fetch is True and config.queue_timeout_s == 5.0
+    assert sources["port"] == "flag" and sources["slots"] == str(file)
+    assert sources["media_fetch"] == "EDGEVLM_MEDIA_FETCH" and sources["host"] == "default"
+    named = resolve_config({}, {"EDGEVLM_CONFIG": str(file)})
+    assert named.config.port == 1
+    unknown = resolve_config({"engine": Path("a")}, {"EDGEVLM_PROT": "5"})
+    assert "EDGEVLM_PROT" in unknown.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "unknown setting 'prot'"),
+        ("port = true", "port must be a int"),
+        ("port = ", "not valid TOML"),
+        ("port = 70000", "port must be at most 65535"),
+        ("slots = 0", "slots must be at least 1"),
+        ("queue_timeout_s = 0", "queue_timeout_s must be a number above 0"),
+        ('tls_cert = "x"', "belong together"),
+        ('host = "0.0.0.0"', "edgevlm keys add"),
+        ('host = "::"', "edgevlm keys add"),
+        ('host = "board.local"', "edgevlm keys add"),
+    ],
+)
+def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(f'engine = "a"\n{text}\n')
+    with pytest.raises(UsageError, match=message):
+        resolve_config({}, {}, file)
+
+
+def test_wrong_variables_and_a_missing_engine() -> None:
+    with pytest.raises(UsageError, match="EDGEVLM_PORT must be a int, got 'x'"):
+        resolve_config({"engine": Path("a")}, {"EDGEVLM_PORT": "x"})
+    with pytest.raises(UsageError, match="EDGEVLM_LOG_CONTENT must be true or false"):
+        resolve_config({"engine": Path("a")}, {"EDGEVLM_LOG_CONTENT": "maybe"})
+    with pytest.raises(UsageError, match="no engine"):
+        resolve_config({}, {})
+
+
+def test_loopback_needs_no_keys() -> None:
+    for host in ("localhost", "127.0.0.1", "127.1.2.3", "::1"):
+        assert ServiceConfig(Path("a"), host=host).loopback
+
+
+def test_every_setting_is_explained() -> None:
+    assert list(SETTING_HELP) == [field.name for field in fields(ServiceConfig)]
+
+
+def test_the_command_shows_settings_and_refuses_what_is_not_an_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--engine", str(tmp_path), "--port", "0", "--print-config"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["port"] == {"value": 0, "from": "flag"}
+    assert main(["serve", "--engine", str(tmp_path), "--port", "0"]) != 0
+    assert str(tmp_path / "llm") in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert main(["serve", "--engine", "engines/tiny"]) == 2
+    assert "pip install 'edgevlm[jetson]'" in capsys.readouterr().err
