@@ -54,7 +54,7 @@ class Planned:
 
 
 def distinct_bodies(
-    requests: Path, count: int, seed: int, most_images: int = 4
+    requests: Path, count: int, seed: int, *, most_images: int = 4, long_share: float = LONG
 ) -> list[dict[str, Any]]:
     """``count`` greedy requests of no image (a quarter) or some, drawn from a file's."""
     draw = random.Random(seed)
@@ -65,7 +65,8 @@ def distinct_bodies(
     images = [_uri((requests.parent / file).read_bytes()) for file in files]
     bodies = []
     for index in range(count):
-        shown = [] if index % 4 == 0 else draw.choices(images, k=draw.randint(1, most_images))
+        texts_only = index % 4 == 0 or most_images == 0
+        shown = [] if texts_only else draw.choices(images, k=draw.randint(1, most_images))
         content: list[dict[str, Any]] = [
             {"type": "image_url", "image_url": {"url": image}} for image in shown
         ]
@@ -76,7 +77,7 @@ def distinct_bodies(
             "temperature": 0,
             "max_completion_tokens": draw.randint(8, 48),
         }
-        if draw.random() < LONG:
+        if draw.random() < long_share:
             body |= {"response_format": _LONG_ANSWER, "max_completion_tokens": 96}
         if shown and draw.random() < 0.5:
             body["visual_pruning"] = {"algorithm": "dart", "reduction_ratio": 0.5}

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -68,11 +69,12 @@ class MemoryLog:
             self.readings.append(self.service.resident_mib())
             await asyncio.sleep(self.every_s)
 
-    def second_half(self, process: str) -> tuple[float, float]:
-        """The process's memory half way, and the most it held after that."""
+    def quarters(self, process: str) -> list[float]:
+        """The median of each quarter of the run: images in flight come and go, a leak stays."""
         values = [reading[process] for reading in self.readings]
-        half = values[len(values) // 2 :]
-        return half[0], max(half)
+        size = max(1, len(values) // 4)
+        parts = [values[i * size : (i + 1) * size] or values[-1:] for i in range(4)]
+        return [round(statistics.median(part), 1) for part in parts]
 
 
 def _answers(url: str) -> bool:

@@ -117,7 +117,7 @@ class _Common:
     """Settings that hold for every request that does not say otherwise."""
 
     sampling: SamplingParams
-    template: dict[str, bool]
+    template: dict[str, Any]  # of ChatRequest: booleans by field name
     system_prompt: str
 
 

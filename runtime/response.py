@@ -27,7 +27,8 @@ class Response:
     """The outcome of the request submitted as number ``index``.
 
     ``prompt_tokens`` counts the tokens that were prefilled, after pruning; ``report`` holds both
-    counts, and ``placements`` say what the positions it kept show. ``error`` is set exactly when ``finish_reason`` is ``ERROR``.
+    counts, and ``placements`` say what the positions it kept show. ``error`` is set exactly when
+    ``finish_reason`` is ``ERROR``.
     """
 
     index: int

@@ -120,7 +120,11 @@ def test_steps_are_reported_in_order(checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"target": "coreml"}, UsageError, "unknown build target 'coreml'.*onnxruntime, tensorrt, "),
+        (
+            {"target": "coreml"},
+            UsageError,
+            "unknown build target 'coreml'.*onnxruntime, tensorrt, ",
+        ),
         (
             {"target": "onnxruntime", "dtype": "bfloat16"},
             UsageError,
