@@ -21,6 +21,7 @@ from .admission.job import Job
 from .admission.memory import MemoryGuard
 from .admission.thermal import ThermalGuard
 from .api.fields import Defaults
+from .api.routes import make_router
 from .config import ServiceConfig
 from .gate import Gate
 from .keys import KeyFile, KeyRing
@@ -89,8 +90,6 @@ class Service:
         self.defaults = Defaults(
             config.served_name, SamplingParams(max_tokens=config.max_completion_tokens)
         )
-        from .api.routes import make_router
-
         self.app: ASGIApp = Gate(make_router(self), keys, self.metrics)
 
     @property

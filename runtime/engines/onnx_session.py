@@ -35,6 +35,8 @@ class OnnxSession:
         model = directory / MODEL_NAME
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        # Two sessions and torch share the cores: threads that spin while they wait slow the others.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # Sessions read these weights for as long as they live.
         self._weights = add_weights(options, model, checkpoint)
         try:
