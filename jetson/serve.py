@@ -14,6 +14,7 @@ import uvicorn
 from ..core import UsageError
 from .config import ServiceConfig
 from .connections import allow_open_files, guarded_protocol
+from .heap import keep_heap_small
 from .logs import configure_logs, log
 from .notify import notify_systemd
 from .service import Service
@@ -99,6 +100,7 @@ def serve(config: ServiceConfig, warnings: Sequence[str] = ()) -> int:
     listener = bind(config)
     configure_logs()
     allow_open_files(config.max_connections + 256)
+    keep_heap_small()
     for warning in warnings:
         log("configuration", logging.WARNING, warning=warning)
     scheme = "https" if config.tls_cert else "http"
