@@ -12,7 +12,7 @@ ANSWER := $(BIN)/llm_inference --engineDir $(ENGINE)/llm --multimodalEngineDir $
     --inputFile examples/requests/scenes.json --warmup 1
 # The packages as one import root, for tools that read source instead of importing it.
 SOURCES := .venv/source/edgevlm
-PACKAGES := accuracy benchmarks builder cli core jetson models pruners runtime
+PACKAGES := accuracy benchmarks builder cli core jetson models plugins pruners runtime
 
 .PHONY: run test lint format browser clean
 

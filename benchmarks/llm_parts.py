@@ -42,7 +42,7 @@ def measure_prefill_parts(
     places = Rows(angles.cos().to(dtype), angles.sin().to(dtype), torch.zeros_like(row), row)
     qkv = steps.norm_linear(x, weights.layers[0].input_norm, weights.layers[0].qkv)
     mixed = attend_causally(qkv, caches[0])
-    inner = steps.norm_gated(x, weights.layers[0].post_norm, weights.layers[0].gate_up)
+    inner = steps.norm_gated(x, weights.layers[0].post_norm, weights.layers[0].feed_forward.gate_up)
     parts: dict[str, list[Call]] = {}
     for layer, cache in zip(weights.layers, caches, strict=True):
         calls: dict[str, Call] = {
@@ -53,9 +53,11 @@ def measure_prefill_parts(
             "attention, flash": partial(_attend, SDPBackend.FLASH_ATTENTION, qkv, cache),
             "attention, cudnn": partial(_attend, SDPBackend.CUDNN_ATTENTION, qkv, cache),
             "o, added": partial(steps.add_linear, x.clone(), mixed, layer.o),
-            "norm, gate, up, swiglu": partial(steps.norm_gated, x, layer.post_norm, layer.gate_up),
-            "gate, up alone": partial(F.linear, x, layer.gate_up),
-            "down, added": partial(steps.add_linear, x.clone(), inner, layer.down),
+            "norm, gate, up, swiglu": partial(
+                steps.norm_gated, x, layer.post_norm, layer.feed_forward.gate_up
+            ),
+            "gate, up alone": partial(F.linear, x, layer.feed_forward.gate_up),
+            "down, added": partial(steps.add_linear, x.clone(), inner, layer.feed_forward.down),
         }
         for name, call in calls.items():
             parts.setdefault(name, []).append(call)
@@ -69,8 +71,8 @@ def measure_matrices(network: FusedNetwork, timer: Timer) -> Iterator[dict[str, 
     matrices = {
         "qkv": [layer.qkv for layer in weights.layers],
         "o": [layer.o for layer in weights.layers],
-        "gate, up": [layer.gate_up for layer in weights.layers],
-        "down": [layer.down for layer in weights.layers],
+        "gate, up": [layer.feed_forward.gate_up for layer in weights.layers],
+        "down": [layer.feed_forward.down for layer in weights.layers],
         "head": [weights.lm_head],
     }
     for count in _FEW:
@@ -92,15 +94,15 @@ def measure_matrices(network: FusedNetwork, timer: Timer) -> Iterator[dict[str, 
 
 def tune_vector(network: FusedNetwork, timer: Timer) -> Iterator[dict[str, Any]]:
     """The kernel for one row with other tiles, on each matrix."""
-    from ..pruners.kernels.launch import Kernel, blocks
+    from ..core.launch import Kernel, blocks
     from ..runtime.engines.kernels.vector_linear import _vector_linear
 
     layers = network.weights.layers
     matrices = {
         "qkv": ([layer.qkv for layer in layers], True, False),
         "o": ([layer.o for layer in layers], False, False),
-        "gate, up": ([layer.gate_up for layer in layers], True, True),
-        "down": ([layer.down for layer in layers], False, False),
+        "gate, up": ([layer.feed_forward.gate_up for layer in layers], True, True),
+        "down": ([layer.feed_forward.down for layer in layers], False, False),
         "head": ([network.weights.lm_head], True, False),
     }
     for name, (turns, norm, gated) in matrices.items():

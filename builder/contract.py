@@ -13,15 +13,19 @@ The language model's rules, the same on every backend:
   rows are written. One slot of a larger cache is a contiguous slice, so its address will do.
 * Caches start as zeros: a slot that is not attended is still multiplied, by zero.
 * ``logits`` are those of row ``last_token_ids`` of each sequence.
+* An engine with routing control also takes and returns what
+  :mod:`edgevlm.plugins.controls` lists.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.limits import EngineLimits
 from ..core.manifest import Profile, Range, TensorSpec
 from ..models import ModelConfig
+from ..plugins.controls import Control, numbered
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,12 @@ class Contract:
 
 
 def text_contract(
-    config: ModelConfig, limits: EngineLimits, dtype: str, *, dynamic_kv: bool = False
+    config: ModelConfig,
+    limits: EngineLimits,
+    dtype: str,
+    *,
+    dynamic_kv: bool = False,
+    controls: Sequence[Control] = (),
 ) -> Contract:
     """The language model's contract; ``dtype`` is that of embeddings, rotations and caches."""
     text = config.text
@@ -61,10 +70,23 @@ def text_contract(
         TensorSpec("kv_lengths", "int64", ("batch",)),
         TensorSpec("last_token_ids", "int64", ("batch",)),
         *caches,
+        *(spec for control in controls for spec in control.shared),
+        *(
+            spec
+            for control in controls
+            for layer in text.moe_layers
+            for spec in numbered(control.layer, layer)
+        ),
     )
     outputs = (
         TensorSpec("logits", "float32", ("batch", text.vocab_size)),
         *(TensorSpec(f"{cache.name}_out", dtype, cache.shape) for cache in caches),
+        *(
+            spec
+            for layer in text.moe_layers
+            for control in controls
+            for spec in numbered(control.reports, layer)
+        ),
     )
     slots = {"kv_capacity": _up_to(limits.max_kv_len)} if dynamic_kv else {}
     prefill = {"batch": Range(1, 1, 1), "tokens": _up_to(limits.max_input_len), **slots}

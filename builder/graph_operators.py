@@ -6,59 +6,64 @@ Attention-24.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+
+from .layer_tensors import LayerTensors
+from .routing_operators import RoutingOperators
 
 STAND_IN = "BlockStandIn"
 _SYMBOLIC_OPSET = 24
 
 
-class TextGraphOperators:
-    """Cached causal attention. ``k_out, v_out`` collect the updated caches in layer order."""
+class TextGraphOperators(RoutingOperators):
+    """Cached causal attention; the experts' part is :class:`RoutingOperators`'.
 
-    def __init__(
-        self,
-        k_caches: Sequence[Tensor],  # each [B,Hkv,C,D]
-        v_caches: Sequence[Tensor],  # each [B,Hkv,C,D]
-        write_indices: Tensor,  # [B] int64
-        kv_lengths: Tensor,  # [B] int64
-    ) -> None:
-        self.k_caches, self.v_caches = k_caches, v_caches
-        self.write_indices, self.kv_lengths = write_indices, kv_lengths
-        self.k_out: list[Tensor] = []
-        self.v_out: list[Tensor] = []
+    Args:
+        tensors: the graph's inputs by name.
+        layers: what each layer takes and gives, where stand-ins take the place of layers.
+
+    Attributes:
+        results: by name, what the layers give besides their rows.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], layers: Sequence[LayerTensors] = ()) -> None:
+        super().__init__(tensors)
+        self._layers = layers
 
     def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         return torch.onnx.ops.rotary_embedding(x, cos, sin)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
-        k_cache = self._write(self.k_caches[layer], k)
-        v_cache = self._write(self.v_caches[layer], v)
-        self.k_out.append(k_cache)
-        self.v_out.append(v_cache)
+        k_cache = self._write(f"k_cache_{layer}", k)
+        v_cache = self._write(f"v_cache_{layer}", v)
         # Causal with lengths is aligned bottom-right: the last row sees kv_lengths slots.
-        return _attention(q, k_cache, v_cache, self.kv_lengths, is_causal=1)
+        return _attention(q, k_cache, v_cache, self.tensors["kv_lengths"], is_causal=1)
 
     def stand_in(self, x: Tensor, cos: Tensor, sin: Tensor, index: int) -> Tensor:
-        k_cache, v_cache = self.k_caches[index], self.v_caches[index]
-        lengths = (self.write_indices, self.kv_lengths)
-        shapes = (x.shape, k_cache.shape, v_cache.shape)
-        x, k_out, v_out = _block_node((x, cos, sin, k_cache, v_cache, *lengths), shapes, index)
-        self.k_out.append(k_out)
-        self.v_out.append(v_out)
+        names = self._layers[index]
+        inputs = [self.tensors[name] for name in names.inputs]
+        like = [x, inputs[0], inputs[1]]  # the rows and both caches
+        shapes = [*(tensor.shape for tensor in like), *(shape for _, shape in names.reports)]
+        dtypes = [*(tensor.dtype for tensor in like), *(dtype for dtype, _ in names.reports)]
+        x, *outputs = _block_node((x, cos, sin, *inputs), dtypes, shapes, index)
+        self.results.update(zip(names.outputs, outputs, strict=True))
         return x
 
-    def _write(self, cache: Tensor, rows: Tensor) -> Tensor:
-        return torch.onnx.ops.symbolic(
+    def _write(self, name: str, rows: Tensor) -> Tensor:
+        cache = self.tensors[name]
+        written = torch.onnx.ops.symbolic(
             "TensorScatter",
-            (cache, rows, self.write_indices),
+            (cache, rows, self.tensors["write_indices"]),
             {"axis": -2},
             dtype=cache.dtype,
             shape=cache.shape,
             version=_SYMBOLIC_OPSET,
         )
+        self.results[f"{name}_out"] = written
+        return written
 
 
 class VisionGraphOperators:
@@ -86,7 +91,8 @@ class VisionGraphOperators:
             images, patches, hidden = x.shape
             width = 2 * cos.shape[-1]
             shapes += 2 * [(images, hidden // width, patches, width)]
-        x, *watched = _block_node((x, cos, sin, self.patch_lengths), shapes, index)
+        inputs = (x, cos, sin, self.patch_lengths)
+        x, *watched = _block_node(inputs, [x.dtype] * len(shapes), shapes, index)
         self.watched += tuple(watched)
         return x
 
@@ -123,14 +129,17 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, *, is_causal: i
 
 
 def _block_node(
-    inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]], index: int
+    inputs: Sequence[Tensor],
+    dtypes: Sequence[torch.dtype],
+    shapes: Sequence[Sequence[int]],
+    index: int,
 ) -> Sequence[Tensor]:
-    """One stand-in node whose outputs have these shapes and the dtype of the first input."""
+    """One stand-in node, whose outputs have these types and shapes."""
     return torch.onnx.ops.symbolic_multi_out(
         f"edgevlm::{STAND_IN}",
         inputs,
         {"index": index},
-        dtypes=[inputs[0].dtype] * len(shapes),
+        dtypes=dtypes,
         shapes=shapes,
         version=1,
     )

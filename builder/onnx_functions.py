@@ -18,8 +18,7 @@ import onnx
 from ..core import Registry
 from ..core.capabilities import Rule
 from ..core.tensorrt_library import TensorRTLibrary
-
-DOMAIN = "edgevlm"
+from ..plugins.functions import DOMAIN
 
 
 @dataclass(frozen=True)

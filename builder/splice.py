@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from .graph_operators import STAND_IN
 
 
-def splice(outer: onnx.GraphProto, block: onnx.GraphProto, prefix: str) -> None:
-    """Inline ``block`` wherever ``outer`` has a stand-in, in place.
+def splice(outer: onnx.GraphProto, blocks: Sequence[onnx.GraphProto], prefix: str) -> None:
+    """Inline ``blocks[i]`` for stand-in number ``i`` wherever ``outer`` has one, in place.
 
     Names inside copy ``i`` gain ``"{prefix}.{i}."``. A block's initializers are named like its
     parameters, so they end up with the names they have in the whole network. A stand-in may have
@@ -19,7 +21,8 @@ def splice(outer: onnx.GraphProto, block: onnx.GraphProto, prefix: str) -> None:
         if node.op_type != STAND_IN:
             nodes.append(node)
             continue
-        scope = f"{prefix}.{onnx.helper.get_node_attr_value(node, 'index')}."
+        index = onnx.helper.get_node_attr_value(node, "index")
+        block, scope = blocks[index], f"{prefix}.{index}."
         names = {value.name: name for value, name in zip(block.input, node.input, strict=True)}
         names |= {value.name: name for value, name in zip(block.output, node.output, strict=False)}
         nodes.extend(_rename(inner, names, scope) for inner in block.node)

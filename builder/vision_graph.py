@@ -44,7 +44,7 @@ def vision_graph(
         return (embeds, *planes, *ops.watched)
 
     graph = trace(build, forward, contract.inputs, contract.outputs, dtype)
-    splice(graph, _block_graph(config, contract, dtype), "blocks")
+    splice(graph, [_block_graph(config, contract, dtype)] * config.depth, "blocks")
     return graph
 
 

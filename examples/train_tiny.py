@@ -1,4 +1,4 @@
-"""Train the dense tiny Qwen3-VL checkpoint; docstring of each flag: ``--help``.
+"""Train a tiny Qwen3-VL checkpoint; docstring of each flag: ``--help``.
 
     python examples/train_tiny.py --work work/tiny --smoke --minutes 1.5
     python examples/train_tiny.py --work work/tiny --stage first --minutes 9

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core import CheckpointError
 
-_ARCHITECTURES = ("qwen3_vl",)
+_ARCHITECTURES = ("qwen3_vl", "qwen3_vl_moe")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,23 @@ class VisionConfig:
 
 
 @dataclass(frozen=True)
+class MoeConfig:
+    """The mixture of experts that takes the place of the feed-forward in some or all layers.
+
+    ``intermediate_size`` is the width of one expert; ``dense_layers`` are the 0-based layers that
+    keep an ordinary feed-forward.
+    """
+
+    num_experts: int
+    top_k: int
+    intermediate_size: int
+    dense_layers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(0 < self.top_k <= self.num_experts, "num_experts_per_tok in 1..num_experts")
+
+
+@dataclass(frozen=True)
 class TextConfig:
     """The language model. ``mrope_section`` counts rotary frequencies for time, height, width."""
 
@@ -74,12 +91,21 @@ class TextConfig:
     mrope_section: tuple[int, int, int]
     max_position_embeddings: int
     tie_word_embeddings: bool
+    moe: MoeConfig | None = None
 
     def __post_init__(self) -> None:
         _require(self.num_heads % self.num_kv_heads == 0, "num_attention_heads % num_kv_heads == 0")
         _require(
             sum(self.mrope_section) == self.head_dim // 2, "sum(mrope_section) == head_dim / 2"
         )
+
+    @property
+    def moe_layers(self) -> tuple[int, ...]:
+        """0-based layers whose feed-forward is a mixture of experts."""
+        if self.moe is None:
+            return ()
+        dense = self.moe.dense_layers
+        return tuple(layer for layer in range(self.num_layers) if layer not in dense)
 
 
 @dataclass(frozen=True)
@@ -132,11 +158,9 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
     try:
         text, vision = raw["text_config"], raw["vision_config"]
         return ModelConfig(
-            text=_parse_text(text, tied=bool(_tied(raw, text))),
+            text=_parse_text(text, tied=_tied(raw, text)),
             vision=_parse_vision(vision),
-            dtype=str(
-                raw.get("dtype") or raw.get("torch_dtype") or text.get("dtype") or "bfloat16"
-            ),
+            dtype=_dtype(raw, text),
             image_token_id=int(raw["image_token_id"]),
             video_token_id=int(raw["video_token_id"]),
             vision_start_token_id=int(raw["vision_start_token_id"]),
@@ -170,6 +194,20 @@ def _parse_text(raw: dict[str, Any], *, tied: bool) -> TextConfig:
         mrope_section=(section[0], section[1], section[2]),
         max_position_embeddings=int(raw.get("max_position_embeddings", 128000)),
         tie_word_embeddings=tied,
+        moe=_parse_moe(raw) if "num_experts" in raw or "num_local_experts" in raw else None,
+    )
+
+
+def _parse_moe(raw: dict[str, Any]) -> MoeConfig:
+    # Router weights are renormalised whatever norm_topk_prob says: the published model does so.
+    step = int(raw.get("decoder_sparse_step", 1))
+    only = [int(layer) for layer in raw.get("mlp_only_layers") or ()]
+    layers = range(int(raw["num_hidden_layers"]))
+    return MoeConfig(
+        num_experts=int(raw.get("num_experts") or raw["num_local_experts"]),
+        top_k=int(raw["num_experts_per_tok"]),
+        intermediate_size=int(raw["moe_intermediate_size"]),
+        dense_layers=tuple(n for n in layers if n in only or (n + 1) % step),
     )
 
 

@@ -12,6 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from .routing import Routing
+
 
 class Operators(Protocol):
     """What a host supplies. ``layer`` is the 0-based index of the calling block."""
@@ -21,6 +23,23 @@ class Operators(Protocol):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
         """Attention of ``q [B,Hq,S,D]`` over ``k, v [B,Hkv,S,D]``; returns ``[B,Hq,S,D]``."""
+
+
+class TextOperators(Operators, Protocol):
+    """What a host of the language model supplies; only a mixture of experts calls these two."""
+
+    def route(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
+        """Change where the rows ``hidden [R,H]`` go; the router's choice itself is ``routing``."""
+
+    def experts(
+        self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor, layer: int
+    ) -> Tensor:
+        """The weighted sum ``[R,H]`` of what each row's experts make of it.
+
+        Args:
+            gate_up: ``[N,H,2I]``, gate and up projection side by side.
+            down: ``[N,I,H]``.
+        """
 
 
 def rotate_half_split(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -1,4 +1,5 @@
-"""Qwen3-VL's language model: a GQA decoder with per-head q/k norms and DeepStack injection.
+"""Qwen3-VL's language model, dense or a mixture of experts: a GQA decoder with per-head q/k norms
+and DeepStack injection.
 
 Parameter names are those of the Hugging Face checkpoint below ``model.language_model.``, except
 ``lm_head``. The token embedding table is not part of the network: the runtime gathers rows from it
@@ -14,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .config import TextConfig
-from .operators import Operators
+from .moe import MoeBlock
+from .operators import TextOperators
 
 
 class RMSNorm(nn.Module):
@@ -44,7 +46,7 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, ops: Operators) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, ops: TextOperators) -> Tensor:
         q = self.q_norm(self._heads(self.q_proj(x))).transpose(1, 2)  # [B,Hq,S,D]
         k = self.k_norm(self._heads(self.k_proj(x))).transpose(1, 2)  # [B,Hkv,S,D]
         v = self._heads(self.v_proj(x)).transpose(1, 2)  # [B,Hkv,S,D]
@@ -66,24 +68,25 @@ class MLP(nn.Module):
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, ops: TextOperators) -> Tensor:
         projected: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return projected
 
 
 class DecoderLayer(nn.Module):
-    """Pre-norm attention and feed-forward, each with a residual."""
+    """Pre-norm attention and feed-forward or experts, each with a residual."""
 
     def __init__(self, config: TextConfig, layer: int) -> None:
         super().__init__()
         self.self_attn = Attention(config, layer)
-        self.mlp = MLP(config)
+        sparse = config.moe is not None and layer in config.moe_layers
+        self.mlp = MoeBlock(config.hidden_size, config.moe, layer) if sparse else MLP(config)
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, ops: Operators) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, ops: TextOperators) -> Tensor:
         x = x + self.self_attn(self.input_layernorm(x), cos, sin, ops)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x), ops)
         return out
 
 
@@ -103,7 +106,7 @@ class TextModel(nn.Module):
         rope_cos: Tensor,  # [B,S,D/2]
         rope_sin: Tensor,  # [B,S,D/2]
         deepstack: Sequence[Tensor],  # each [B,S,H], zeros where a token is not visual
-        ops: Operators,
+        ops: TextOperators,
     ) -> Tensor:
         """Normed hidden states ``[B,S,H]``; plane ``i`` is added after decoder layer ``i``."""
         x = inputs_embeds
@@ -121,7 +124,7 @@ class TextModel(nn.Module):
         rope_sin: Tensor,  # [B,S,D/2]
         deepstack: Sequence[Tensor],  # each [B,S,H]
         last_token_ids: Tensor,  # [B] int64
-        ops: Operators,
+        ops: TextOperators,
     ) -> Tensor:
         """fp32 logits ``[B,V]`` of row ``last_token_ids`` of each sequence."""
         hidden = self.hidden_states(inputs_embeds, rope_cos, rope_sin, deepstack, ops)

@@ -17,6 +17,7 @@ PACKAGES = (
     "core",
     "jetson",
     "models",
+    "plugins",
     "pruners",
     "runtime",
 )

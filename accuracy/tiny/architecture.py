@@ -1,9 +1,12 @@
-"""Shape of the dense tiny checkpoint, as ``config.json`` and its companions state it."""
+"""Shapes of the tiny checkpoints, as ``config.json`` and its companions state them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+KINDS = ("dense", "moe")
+"""One feed-forward per layer, or a mixture of 16 experts of which each token uses 4."""
 
 VISION = {
     "model_type": "qwen3_vl_vision",
@@ -44,6 +47,12 @@ TEXT = {
     "use_cache": True,
     "tie_word_embeddings": True,
 }
+# Four experts are a little narrower than the dense feed-forward; all sixteen fit in 28 MB.
+_EXPERTS = {"num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 80}
+_NAMES = {
+    "dense": ("Qwen3VLForConditionalGeneration", "qwen3_vl"),
+    "moe": ("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe"),
+}
 _VOCABULARY_MULTIPLE = 64
 
 _PIXELS = {"shortest_edge": 65536, "longest_edge": 1048576}
@@ -62,24 +71,34 @@ _NORMALISATION = {
 }
 
 
-def model_config(vocabulary: int, token_id: Callable[[str], int]) -> dict[str, Any]:
-    """``config.json`` for a vocabulary of ``vocabulary`` entries (padded to a multiple of 64)."""
+def model_config(
+    vocabulary: int, token_id: Callable[[str], int], kind: str = "dense"
+) -> dict[str, Any]:
+    """``config.json`` for a vocabulary of ``vocabulary`` entries (padded to a multiple of 64).
+
+    Args:
+        kind: one of ``KINDS``.
+    """
+    architecture, model_type = _NAMES[kind]
     padded = -(-vocabulary // _VOCABULARY_MULTIPLE) * _VOCABULARY_MULTIPLE
     ends = {
         "bos_token_id": token_id("<|endoftext|>"),
         "eos_token_id": token_id("<|im_end|>"),
     }
     return {
-        "architectures": ["Qwen3VLForConditionalGeneration"],
-        "model_type": "qwen3_vl",
+        "architectures": [architecture],
+        "model_type": model_type,
         "dtype": "float16",
         "image_token_id": token_id("<|image_pad|>"),
         "video_token_id": token_id("<|video_pad|>"),
         "vision_start_token_id": token_id("<|vision_start|>"),
         "vision_end_token_id": token_id("<|vision_end|>"),
         "tie_word_embeddings": True,
-        "text_config": TEXT | {"vocab_size": padded, "dtype": "float16"} | ends,
-        "vision_config": VISION,
+        "text_config": TEXT
+        | {"model_type": f"{model_type}_text", "vocab_size": padded, "dtype": "float16"}
+        | ends
+        | (_EXPERTS if kind == "moe" else {}),
+        "vision_config": VISION | {"model_type": f"{model_type}_vision"},
     }
 
 

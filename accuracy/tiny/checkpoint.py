@@ -26,13 +26,17 @@ _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 
 
-def write_assets(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write everything but the weights: configurations, tokenizer and chat template."""
+def write_assets(folder: Path, tokenizer: Tokenizer, kind: str = "dense") -> None:
+    """Write everything but the weights: configurations, tokenizer and chat template.
+
+    Args:
+        kind: ``"dense"`` or ``"moe"``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     token_id = ChatEncoder(tokenizer).token_id
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     _write_json(folder / "tokenizer_config.json", _tokenizer_config(token_id))
-    _write_json(folder / "config.json", model_config(tokenizer.get_vocab_size(), token_id))
+    _write_json(folder / "config.json", model_config(tokenizer.get_vocab_size(), token_id, kind))
     _write_json(folder / "generation_config.json", generation_config(token_id))
     _write_json(folder / "preprocessor_config.json", image_processor_config())
     _write_json(folder / "video_preprocessor_config.json", video_processor_config())

@@ -84,3 +84,8 @@ def format_accuracies(scores: Accuracies) -> str:
         cells = "".join(f"{100 * row[task]:8.1f}" if task in row else " " * 8 for task in TASKS)
         lines.append(f"  {bucket:<7}" + cells)
     return "\n".join(lines)
+
+
+def lowest(scores: Accuracies) -> float:
+    """The accuracy of the worst task in the worst bucket."""
+    return min(accuracy for row in scores.values() for accuracy in row.values())

@@ -14,7 +14,7 @@ import torch
 
 from edgevlm.accuracy.tiny.buckets import BUCKETS
 
-from .evaluate import Evaluator, format_accuracies
+from .evaluate import Evaluator, format_accuracies, lowest
 from .feeder import CHUNK_PROMPTS, Feeder
 from .options import Options
 from .pool import Pool
@@ -189,7 +189,10 @@ def _loop(run: Run, order: list[str], evaluator: Evaluator) -> None:
                 return
             run.retreat()
         elif clock.now - last_eval > options.eval_seconds:
-            clock.say("held-out accuracy\n" + format_accuracies(evaluator.score(trainee.average)))
+            scores = evaluator.score(trainee.average)
+            clock.say("held-out accuracy\n" + format_accuracies(scores))
+            if options.until is not None and lowest(scores) >= options.until / 100:
+                return
             run.take_snapshot()
             last_eval = window_start = clock.now
         if clock.now - last_save > options.save_seconds:

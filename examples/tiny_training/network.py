@@ -10,9 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgevlm.models import ModelConfig, TextModel, VisionTower, rotate_half_split
+from edgevlm.models import ModelConfig, Routing, TextModel, VisionTower, rotate_half_split
+from edgevlm.models.moe import Experts
 
 from .layout import Layout
+from .mixture import all_experts, balanced
 
 _PIXEL_MIDDLE = 127.5
 # HF names of our top-level modules.
@@ -40,6 +42,14 @@ class BatchOperators:
         dtype = v.dtype
         mask = self.mask
         return F.scaled_dot_product_attention(q.to(dtype), k.to(dtype), v, attn_mask=mask)
+
+    def route(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
+        return balanced(routing) if torch.is_grad_enabled() else routing
+
+    def experts(
+        self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor, layer: int
+    ) -> Tensor:
+        return all_experts(hidden, routing, gate_up, down)
 
 
 class TinyNetwork(nn.Module):
@@ -140,17 +150,22 @@ def initialise(network: TinyNetwork) -> None:
     The position table starts as sines and cosines of visible size: with HF's 0.02 it starts thirty
     times smaller than the patches it is added to, and binding words to places is learnt late.
     """
+    depth = network.config.text.num_layers
     for name, module in network.named_modules():
         if isinstance(module, nn.Linear | nn.Conv3d):
             if name.endswith("lm_head"):
                 continue  # tied to the embedding
             std = 0.7 / math.sqrt(module.weight[0].numel())
             if name.endswith(("attn.proj", "o_proj", "mlp.linear_fc2", "down_proj")):
-                depth = network.config.text.num_layers
                 std /= math.sqrt(2 * depth)
             nn.init.normal_(module.weight, std=std)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+        elif isinstance(module, Experts):
+            inner, outer = module.gate_up_proj, module.down_proj
+            nn.init.normal_(inner, std=0.7 / math.sqrt(inner.shape[1]))
+            # What reaches the residual is a mean of some experts, not the output of one.
+            nn.init.normal_(outer, std=1.4 / math.sqrt(outer.shape[1]) / math.sqrt(2 * depth))
     # Large enough that a word still shows beside what attention adds to it.
     nn.init.normal_(network.embed_tokens.weight, std=0.05)
     table = network.visual.pos_embed.weight

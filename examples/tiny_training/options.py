@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgevlm.accuracy.tiny.architecture import KINDS
+
 from .schedule import STAGES
 from .step import PATCHES_PER_STEP, PRECISIONS
 
@@ -17,6 +19,7 @@ COMPILE_MODES = ("off", "static", "dynamic")
 class Options:
     """One command; see :func:`parse_options` for the meaning of each field."""
 
+    model: str
     minutes: float
     stage: str
     decay_minutes: float
@@ -30,6 +33,7 @@ class Options:
     workers: int
     seed: int
     max_steps: int | None
+    until: float | None
     eval_seconds: float
     eval_prompts: int
     save_seconds: float
@@ -50,8 +54,9 @@ class Options:
 
 def parse_options(arguments: list[str] | None = None) -> Options:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description="Train the dense tiny Qwen3-VL checkpoint.")
+    parser = argparse.ArgumentParser(description="Train a tiny Qwen3-VL checkpoint.")
     add = parser.add_argument
+    add("--model", choices=KINDS, default="dense", help="one feed-forward per layer, or experts")
     add("--minutes", type=float, default=9.0, help="total time, evaluation and export included")
     add("--stage", choices=sorted(STAGES), default="first", help="which buckets train")
     add("--decay-minutes", type=float, default=0.0, help="learning-rate decay before the end")
@@ -65,6 +70,7 @@ def parse_options(arguments: list[str] | None = None) -> Options:
     add("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     add("--seed", type=int, default=1)
     add("--max-steps", type=int, default=None)
+    add("--until", type=float, default=None, help="stop when every accuracy is this, in per cent")
     add("--eval-seconds", type=float, default=75.0, help="between evaluations")
     add("--eval-prompts", type=int, default=256, help="held-out prompts per bucket")
     add("--save-seconds", type=float, default=120.0, help="between saved states")

@@ -38,11 +38,12 @@ class Session:
         return build_layout(BUCKETS[bucket], self.questions, self.encoder, self.config, self.device)
 
 
-def tiny_config() -> tuple[ChatEncoder, ModelConfig]:
+def tiny_config(model: str = "dense") -> tuple[ChatEncoder, ModelConfig]:
     """The tokenizer's encoder and the architecture that goes with its vocabulary."""
     tokenizer = build_tokenizer()
     encoder = ChatEncoder(tokenizer)
-    return encoder, parse_config(model_config(tokenizer.get_vocab_size(), encoder.token_id))
+    raw = model_config(tokenizer.get_vocab_size(), encoder.token_id, model)
+    return encoder, parse_config(raw)
 
 
 def build_session(options: Options) -> Session:
@@ -51,7 +52,7 @@ def build_session(options: Options) -> Session:
     if device.type == "cuda":
         prepare_backend()
     torch.manual_seed(options.seed)
-    encoder, config = tiny_config()
+    encoder, config = tiny_config(options.model)
     tables = render_tables(device)
     network = TinyNetwork(config).to(device)
     dtype = torch.bfloat16 if options.precision == "bf16" else torch.float32

@@ -68,7 +68,7 @@ def has_state(folder: Path) -> bool:
 
 def export(folder: Path, network: TinyNetwork, shard_bytes: int | None) -> None:
     """Write a Hugging Face checkpoint, fp16."""
-    write_assets(folder, build_tokenizer())
+    write_assets(folder, build_tokenizer(), "moe" if network.config.text.moe else "dense")
     write_weights(folder, to_hugging_face(network.state_dict()), shard_bytes=shard_bytes)
 
 

@@ -134,6 +134,8 @@ def compile_blocks(network: TinyNetwork, *, dynamic: bool) -> None:
         attention: Any = block.attn if hasattr(block, "attn") else block.self_attn
         # Our operators ignore the layer number; a differing one would compile each block anew.
         attention.layer = 0
+        if hasattr(block.mlp, "layer"):
+            block.mlp.layer = 0
         block.compile(dynamic=dynamic)
 
 

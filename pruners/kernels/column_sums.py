@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .launch import Kernel, blocks
+from ...core.launch import Kernel, blocks
 from .log_sum_exp import log_sum_exp
 from .segments import LOG2_E, HeadTiles, alignment, head_tile, read_segment, segment_table
 

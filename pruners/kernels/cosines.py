@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...core.launch import Kernel, blocks, power_of_two
 from ..layout import Layout
-from .launch import Kernel, blocks, power_of_two
 from .places import read_place
 
 _TOKENS = 16

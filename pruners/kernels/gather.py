@@ -9,8 +9,8 @@ import triton.language as tl
 from torch import Tensor
 
 from ...core import PipelineIO
+from ...core.launch import Kernel, power_of_two
 from ..layout import Layout
-from .launch import Kernel, power_of_two
 from .places import read_place
 
 

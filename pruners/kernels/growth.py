@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...core.launch import Kernel
 from ..layout import Layout
-from .launch import Kernel
 from .places import read_place
 
 _CHUNK = 512

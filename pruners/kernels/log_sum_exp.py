@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .launch import Kernel, blocks
+from ...core.launch import Kernel, blocks
 from .segments import LOG2_E, HeadTiles, alignment, head_tile, read_segment
 
 

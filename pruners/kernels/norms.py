@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .launch import Kernel, blocks, power_of_two
+from ...core.launch import Kernel, blocks, power_of_two
 
 _ROWS = 4
 _CHUNK = 512

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .launch import power_of_two
+from ...core.launch import power_of_two
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 

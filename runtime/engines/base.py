@@ -18,12 +18,14 @@ from ...core import EngineLimits, PipelineIO
 class DecodeBatch:
     """One decode step over slots ``0..n-1``; row ``i`` belongs to slot ``i``.
 
-    ``lengths[i]`` counts the KV slots that sequence ``i`` has filled before this step.
+    ``lengths[i]`` counts the KV slots that sequence ``i`` has filled before this step;
+    ``generated`` is the number of tokens that the longest answer has so far.
     """
 
     embeds: Tensor  # [n,H] engine dtype
     positions: Tensor  # [n] int64: one mRoPE position, the same on all three axes
     lengths: tuple[int, ...]  # [n]
+    generated: int = 0
 
     def __post_init__(self) -> None:
         rows = {int(self.embeds.shape[0]), int(self.positions.shape[0]), len(self.lengths)}

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ...core import EngineLimits, PipelineIO
-from ...models import TextConfig, mrope_cos_sin
+from ...models import Routing, TextConfig, mrope_cos_sin
 from .base import DecodeBatch
+from .routing import visual_rows
 from .torch_fused import FusedNetwork
 from .torch_graphs import GraphCache
 from .torch_inputs import BatchInputs, PromptInputs, batch_bucket, prompt_bucket
@@ -31,7 +32,7 @@ class CapturedExecutor:
         self._dtype, self._device = weight.dtype, weight.device
         self._batch = BatchInputs(limits.max_batch, config.hidden_size, self._dtype, self._device)
         self._prompts: dict[int, PromptInputs] = {}
-        self.caches = network.caches
+        self.caches, self.experts = network.caches, network.experts
 
     def prefill(self, slot: int, io: PipelineIO) -> Tensor:
         bucket, planes = prompt_bucket(len(io)), len(io.deepstack)
@@ -41,13 +42,16 @@ class CapturedExecutor:
             inputs = PromptInputs(rows, io.embeds.shape[1], planes, self._dtype, self._device)
             self._prompts[planes] = inputs
         inputs.fill(slot, io, bucket)
-        key = ("prefill", bucket, planes)
+        self.experts.begin_prompt()
+        key = ("prefill", bucket, planes, self.experts.variant)
         return self._graphs.run(key, lambda: self._prompt(inputs, bucket))[0]
 
     def decode(self, batch: DecodeBatch) -> Tensor:
         bucket = batch_bucket(len(batch), self._limits.max_batch)
         self._batch.fill(batch, bucket)
-        logits = self._graphs.run(("decode", bucket), lambda: self._tokens(bucket))
+        self.experts.begin_decode(len(batch), batch.generated)
+        key = ("decode", bucket, self.experts.variant)
+        logits = self._graphs.run(key, lambda: self._tokens(bucket))
         return logits[: len(batch)]
 
     def layers(self, slot: int, io: PipelineIO, first: int, end: int) -> Tensor:
@@ -67,22 +71,50 @@ class CapturedExecutor:
     def _staged(
         self, slot: int, io: PipelineIO, first: int, end: int, last: Tensor | None
     ) -> Tensor:
+        if first == 0:
+            self.experts.begin_prompt()
         where = torch.full((1,), slot, device=self._device)
         rows = self._prompt_rows(io.positions, where)
         x = io.embeds.clone(memory_format=torch.contiguous_format)
-        return self._network.prompt(x, rows, io.deepstack, first, end, last)
+        visual = visual_rows(io)
+        return self._layers(
+            x, rows, io.deepstack, first, end, last, torch.ones_like(visual), visual
+        )
 
     def _prompt(self, inputs: PromptInputs, bucket: int) -> Tensor:
         rows = self._prompt_rows(inputs.positions[:, :bucket], inputs.slot)
-        x = self._network.prompt(
+        x = self._layers(
             inputs.embeds[:bucket].clone(),
             rows,
             inputs.planes[:, :bucket],
             0,
             self._config.num_layers,
             inputs.last,
+            inputs.used[:bucket],
+            inputs.visual[:bucket],
         )
         return self._network.logits(x)  # [1,V]
+
+    def _layers(
+        self,
+        x: Tensor,
+        rows: Rows,
+        planes: Tensor,
+        first: int,
+        end: int,
+        last: Tensor | None,
+        used: Tensor,
+        visual: Tensor,
+    ) -> Tensor:
+        """See :meth:`FusedNetwork.prompt`; ``used, visual [R]`` bool as for its experts."""
+
+        def route(hidden: Tensor, routing: Routing, layer: int) -> Routing:
+            return self.experts.route_prompt(hidden, routing, used, visual, layer)
+
+        if last is not None and self.experts.limits_prompts:
+            # The last row's experts depend on all rows, so none can be left out.
+            return self._network.prompt(x, rows, planes, first, end, None, route)[last]
+        return self._network.prompt(x, rows, planes, first, end, last, route)
 
     def _tokens(self, bucket: int) -> Tensor:
         inputs = self._batch
@@ -90,7 +122,12 @@ class CapturedExecutor:
         cos, sin = mrope_cos_sin(positions, self._config, self._dtype)
         # Copies, as kernels take contiguous tensors.
         slots, places = inputs.slots[:bucket].clone(), inputs.places[:bucket].clone()
-        x = self._network.tokens(inputs.embeds[:bucket].clone(), Rows(cos, sin, slots, places))
+        used = inputs.used[:bucket].clone()
+        x = self._network.tokens(
+            inputs.embeds[:bucket].clone(),
+            Rows(cos, sin, slots, places),
+            lambda _, routing, layer: self.experts.route_tokens(routing, used, layer),
+        )
         return self._network.logits(x)  # [n,V]
 
     def _prompt_rows(self, positions: Tensor, slot: Tensor) -> Rows:

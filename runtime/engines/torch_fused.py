@@ -10,8 +10,9 @@ from torch import Tensor
 from ...core import EngineLimits
 from ...models import TextConfig
 from ...pruners.kernels import usable
+from .torch_experts import ExpertHost, Route, as_routed
 from .torch_steps import LayerCache, Rows, Steps, TorchSteps, attend_causally
-from .torch_weights import FusedWeights
+from .torch_weights import FusedWeights, MoeWeights
 
 
 class FusedNetwork:
@@ -33,6 +34,7 @@ class FusedNetwork:
         steps: Steps | None = None,
     ) -> None:
         self.weights = FusedWeights.load(config, state, dtype, device)
+        self.experts = ExpertHost(config, device)
         self.steps = steps or _steps(config, self.weights.lm_head)
         shape = (limits.max_batch, config.num_kv_heads, capacity, config.head_dim)
         self.caches = [
@@ -41,7 +43,14 @@ class FusedNetwork:
         ]
 
     def prompt(
-        self, x: Tensor, rows: Rows, planes: Tensor, first: int, end: int, last: Tensor | None
+        self,
+        x: Tensor,
+        rows: Rows,
+        planes: Tensor,
+        first: int,
+        end: int,
+        last: Tensor | None,
+        route: Route = as_routed,
     ) -> Tensor:
         """Layers ``first`` to ``end`` (excluded) over the rows of one prompt.
 
@@ -50,6 +59,7 @@ class FusedNetwork:
             planes: ``[P,R,H]``; plane ``i`` is added after layer ``i``.
             last: ``[1]`` int64, the one row whose result is wanted, if only that is. In the last
                 layer all others then give their keys and values only.
+            route: what happens to the routing of layers with experts.
 
         Returns:
             ``[R,H]``, or ``[1,H]`` if ``last`` is given.
@@ -63,18 +73,18 @@ class FusedNetwork:
             else:
                 out = attend_causally(qkv, cache)
             self.steps.add_linear(x, out, layer.o)
-            self._feed_forward(x, index)
+            self._feed_forward(x, index, route)
             if index < len(planes):
                 x += planes[index] if len(x) == planes.shape[1] else planes[index][last]
         return x
 
-    def tokens(self, x: Tensor, rows: Rows) -> Tensor:
+    def tokens(self, x: Tensor, rows: Rows, route: Route = as_routed) -> Tensor:
         """All layers over one token of each sequence, ``x [R,H]``, which is overwritten."""
         for index, (layer, cache) in enumerate(zip(self.weights.layers, self.caches, strict=True)):
             qkv = self._projected(x, rows, index)
             out = self.steps.attend_cached(qkv, rows, cache)
             self.steps.add_linear(x, out, layer.o)
-            self._feed_forward(x, index)
+            self._feed_forward(x, index, route)
         return x
 
     def logits(self, x: Tensor) -> Tensor:
@@ -89,10 +99,17 @@ class FusedNetwork:
         self.steps.rotate_and_store(qkv, layer, rows, self.caches[index])
         return qkv
 
-    def _feed_forward(self, x: Tensor, index: int) -> None:
+    def _feed_forward(self, x: Tensor, index: int, route: Route) -> None:
         layer = self.weights.layers[index]
-        inner = self.steps.norm_gated(x, layer.post_norm, layer.gate_up)
-        self.steps.add_linear(x, inner, layer.down)
+        weights = layer.feed_forward
+        if isinstance(weights, MoeWeights):
+            hidden = self.steps.norm(x, layer.post_norm)
+            routing = self.steps.top_experts(hidden, weights.router, weights.top_k)
+            routing = route(hidden, routing, index)
+            x += self.experts.products(hidden, routing, weights.gate_up, weights.down)
+        else:
+            inner = self.steps.norm_gated(x, layer.post_norm, weights.gate_up)
+            self.steps.add_linear(x, inner, weights.down)
 
 
 def _steps(config: TextConfig, weight: Tensor) -> Steps:

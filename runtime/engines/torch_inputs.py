@@ -29,6 +29,8 @@ class PromptInputs:
         self.embeds = torch.zeros(rows, hidden, dtype=dtype, device=device)
         self.planes = torch.zeros(planes, rows, hidden, dtype=dtype, device=device)
         self.positions = torch.zeros(3, rows, dtype=torch.int64, device=device)
+        self.used = torch.zeros(rows, dtype=torch.bool, device=device)  # false for padding
+        self.visual = torch.zeros(rows, dtype=torch.bool, device=device)
         self._numbers = torch.zeros(2, dtype=torch.int64, device=device)
         self.slot, self.last = self._numbers[:1], self._numbers[1:]  # [1] each
 
@@ -41,6 +43,11 @@ class PromptInputs:
         self.planes[:, length:bucket] = 0
         self.positions[:, :length] = io.positions
         self.positions[:, length:bucket] = 0
+        self.used[:length] = True
+        self.used[length:bucket] = False
+        self.visual[:bucket] = False
+        for span in io.spans:
+            self.visual[span.start : span.end] = True
         upload([slot, length - 1], self._numbers)
 
 
@@ -52,6 +59,7 @@ class BatchInputs:
         self.positions = torch.zeros(rows, dtype=torch.int64, device=device)
         self._places = torch.zeros(rows, 2, dtype=torch.int64, device=device)
         self.slots, self.places = self._places.unbind(1)
+        self.used = torch.zeros(rows, dtype=torch.bool, device=device)  # false for padding
 
     def fill(self, batch: DecodeBatch, bucket: int) -> None:
         """Write the first ``bucket`` rows. Those that pad repeat the first one: they write into
@@ -64,6 +72,8 @@ class BatchInputs:
         places = list(enumerate(batch.lengths))
         places += places[:1] * (bucket - count)
         upload(places, self._places[:bucket])
+        self.used[:count] = True
+        self.used[count:bucket] = False
 
 
 def upload(numbers: list[int] | list[tuple[int, int]], target: Tensor) -> None:

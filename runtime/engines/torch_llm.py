@@ -13,7 +13,9 @@ from ...core import EngineLimits, PipelineIO, RequestError
 from ...models import TextConfig, TextModel
 from ...pruners import EarlyStates
 from .base import DecodeBatch
+from .routing import RoutingControl, RoutingTotals
 from .torch_captured import CapturedExecutor
+from .torch_experts import ExpertHost
 from .torch_fused import FusedNetwork
 from .torch_graphs import GraphCache, cuda_recorder
 from .torch_inputs import prompt_bucket
@@ -23,9 +25,11 @@ from .torch_steps import LayerCache
 
 
 class Executor(Protocol):
-    """How the network is run; it owns the KV cache, one :class:`LayerCache` per layer."""
+    """How the network is run; it owns the KV cache, one :class:`LayerCache` per layer, and what
+    is done to the experts' routing."""
 
     caches: list[LayerCache]
+    experts: ExpertHost
 
     def prefill(self, slot: int, io: PipelineIO) -> Tensor: ...
 
@@ -39,8 +43,9 @@ class Executor(Protocol):
 
 
 class TorchLLMEngine:
-    """Language model in torch; see :class:`~edgevlm.runtime.engines.base.LLMEngine` and
-    :class:`~edgevlm.runtime.engines.staged.StagedPrefill`.
+    """Language model in torch; see :class:`~edgevlm.runtime.engines.base.LLMEngine`,
+    :class:`~edgevlm.runtime.engines.staged.StagedPrefill` and
+    :class:`~edgevlm.runtime.engines.routing.ControlledExperts`.
 
     Args:
         state: weights in the names of :class:`~edgevlm.models.TextModel`, any dtype, any device.
@@ -94,6 +99,13 @@ class TorchLLMEngine:
         for cache in self._executor.caches:
             for tensor in (cache.k, cache.v):
                 tensor[target, :, :length] = tensor[source, :, :length]
+
+    @torch.inference_mode()
+    def control_experts(self, control: RoutingControl) -> None:
+        self._executor.experts.control(control)
+
+    def routing_totals(self) -> RoutingTotals:
+        return self._executor.experts.totals()
 
     @torch.inference_mode()
     def begin(self, slot: int, io: PipelineIO, layers: int) -> EarlyStates:

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...models import rotate_half_split
+from ...models import Routing, rotate_half_split
+from .torch_experts import ExpertHost
 from .torch_steps import LayerCache
 
 
@@ -15,8 +16,11 @@ class PrefillOperators:
 
     rotate = staticmethod(rotate_half_split)
 
-    def __init__(self, caches: list[LayerCache], slot: int) -> None:
-        self._caches, self._slot = caches, slot
+    def __init__(
+        self, caches: list[LayerCache], slot: int, experts: ExpertHost, visual: Tensor
+    ) -> None:
+        self._caches, self._slot, self._experts = caches, slot, experts
+        self._visual = visual  # [S] bool
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
         length = k.shape[2]
@@ -25,15 +29,26 @@ class PrefillOperators:
         cache.v[self._slot, :, :length] = v[0]
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
+    def route(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
+        everyone = torch.ones_like(self._visual)
+        return self._experts.route_prompt(hidden, routing, everyone, self._visual, layer)
+
+    def experts(
+        self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor, layer: int
+    ) -> Tensor:
+        return self._experts.products(hidden, routing, gate_up, down)
+
 
 class DecodeOperators:
     """One new token for each of the first ``n`` slots."""
 
     rotate = staticmethod(rotate_half_split)
 
-    def __init__(self, caches: list[LayerCache], lengths: tuple[int, ...]) -> None:
+    def __init__(
+        self, caches: list[LayerCache], lengths: tuple[int, ...], experts: ExpertHost
+    ) -> None:
         device = caches[0].k.device
-        self._caches = caches
+        self._caches, self._experts = caches, experts
         self._rows = torch.arange(len(lengths), device=device)
         self._write = torch.tensor(lengths, device=device)  # [n]
         self._reach = max(lengths) + 1
@@ -52,6 +67,15 @@ class DecodeOperators:
             attn_mask=self._mask,
             enable_gqa=True,
         )
+
+    def route(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
+        everyone = torch.ones_like(self._rows, dtype=torch.bool)
+        return self._experts.route_tokens(routing, everyone, layer)
+
+    def experts(
+        self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor, layer: int
+    ) -> Tensor:
+        return self._experts.products(hidden, routing, gate_up, down)
 
 
 class VisionOperators:

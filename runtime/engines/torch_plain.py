@@ -8,6 +8,8 @@ from torch import Tensor
 from ...core import EngineLimits, PipelineIO
 from ...models import TextConfig, TextModel, mrope_cos_sin
 from .base import DecodeBatch
+from .routing import visual_rows
+from .torch_experts import ExpertHost
 from .torch_operators import DecodeOperators, PrefillOperators
 from .torch_steps import LayerCache
 
@@ -21,6 +23,7 @@ class PlainExecutor:
 
     def __init__(self, model: TextModel, config: TextConfig, limits: EngineLimits) -> None:
         self._model, self._config = model, config
+        self.experts = ExpertHost(config, model.lm_head.weight.device)
         weight = model.lm_head.weight
         self._dtype, self._device = weight.dtype, weight.device
         shape = (limits.max_batch, config.num_kv_heads, limits.max_kv_len, config.head_dim)
@@ -30,7 +33,8 @@ class PlainExecutor:
         ]
 
     def prefill(self, slot: int, io: PipelineIO) -> Tensor:
-        ops = PrefillOperators(self.caches, slot)
+        self.experts.begin_prompt()
+        ops = PrefillOperators(self.caches, slot, self.experts, visual_rows(io))
         last = torch.tensor([len(io) - 1], device=self._device)
         deepstack = [plane[None] for plane in io.deepstack]  # each [1,T,H]
         logits: Tensor = self._model(
@@ -39,7 +43,8 @@ class PlainExecutor:
         return logits[0]
 
     def decode(self, batch: DecodeBatch) -> Tensor:
-        ops = DecodeOperators(self.caches, batch.lengths)
+        self.experts.begin_decode(len(batch), batch.generated)
+        ops = DecodeOperators(self.caches, batch.lengths, self.experts)
         positions = batch.positions[None, :, None].expand(3, -1, -1)  # [3,n,1]
         last = torch.zeros(len(batch), dtype=torch.int64, device=self._device)
         logits: Tensor = self._model(batch.embeds[:, None], *self._angles(positions), [], last, ops)
@@ -47,7 +52,9 @@ class PlainExecutor:
 
     def layers(self, slot: int, io: PipelineIO, first: int, end: int) -> Tensor:
         """Hidden states ``[T,H]`` of a prompt behind layers ``first`` to ``end`` (excluded)."""
-        ops = PrefillOperators(self.caches, slot)
+        if first == 0:
+            self.experts.begin_prompt()
+        ops = PrefillOperators(self.caches, slot, self.experts, visual_rows(io))
         cos, sin = self._angles(io.positions[:, None])
         x = io.embeds[None]  # [1,T,H]
         for index in range(first, end):

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...models import rotate_half_split
+from ...models import Routing, rotate_half_split, top_experts
 from .torch_weights import LayerWeights
 
 
@@ -56,6 +56,9 @@ class Steps(Protocol):
 
     def norm_gated(self, x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
         """``silu(gate) * up [R,I]`` with ``[gate, up] = weight [2I,H]`` of the normed ``x``."""
+
+    def top_experts(self, hidden: Tensor, router: Tensor, top_k: int) -> Routing:
+        """The experts that ``router [N,H]`` chooses for the normed rows ``hidden [R,H]``."""
 
     def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
         """Add ``weight [H,N]`` of ``inner [R,N]`` to ``x [R,H]``, in place."""
@@ -101,6 +104,9 @@ class TorchSteps:
     def norm_gated(self, x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
         gate, up = self.norm_linear(x, gain, weight).chunk(2, dim=-1)
         return F.silu(gate) * up
+
+    def top_experts(self, hidden: Tensor, router: Tensor, top_k: int) -> Routing:
+        return top_experts(F.linear(hidden, router), top_k)
 
     def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
         x.addmm_(inner, weight.t())

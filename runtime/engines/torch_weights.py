@@ -12,6 +12,24 @@ from ...models import TextConfig
 
 
 @dataclass(frozen=True)
+class DenseWeights:
+    """The feed-forward of one layer."""
+
+    gate_up: Tensor  # [2I,H]
+    down: Tensor  # [H,I]
+
+
+@dataclass(frozen=True)
+class MoeWeights:
+    """The experts of one layer, in the checkpoint's layout."""
+
+    router: Tensor  # [N,H]
+    gate_up: Tensor  # [N,H,2I]
+    down: Tensor  # [N,I,H]
+    top_k: int
+
+
+@dataclass(frozen=True)
 class LayerWeights:
     """One decoder layer."""
 
@@ -21,8 +39,7 @@ class LayerWeights:
     k_norm: Tensor  # [D]
     o: Tensor  # [H,Hq*D]
     post_norm: Tensor  # [H]
-    gate_up: Tensor  # [2I,H]
-    down: Tensor  # [H,I]
+    feed_forward: DenseWeights | MoeWeights
 
 
 @dataclass(frozen=True)
@@ -61,8 +78,20 @@ class FusedWeights:
                 whole[begin:end] = part
             return whole
 
-        def layer(prefix: str) -> LayerWeights:
-            attention, mlp = f"{prefix}.self_attn", f"{prefix}.mlp"
+        def feed_forward(mlp: str, sparse: bool) -> DenseWeights | MoeWeights:
+            if not sparse or config.moe is None:
+                joint = joined(mlp, "gate_proj", "up_proj")
+                return DenseWeights(joint, one(f"{mlp}.down_proj.weight"))
+            return MoeWeights(
+                one(f"{mlp}.gate.weight"),
+                one(f"{mlp}.experts.gate_up_proj"),
+                one(f"{mlp}.experts.down_proj"),
+                config.moe.top_k,
+            )
+
+        def layer(index: int) -> LayerWeights:
+            prefix = f"layers.{index}"
+            attention = f"{prefix}.self_attn"
             return LayerWeights(
                 input_norm=one(f"{prefix}.input_layernorm.weight"),
                 qkv=joined(attention, "q_proj", "k_proj", "v_proj"),
@@ -70,10 +99,9 @@ class FusedWeights:
                 k_norm=one(f"{attention}.k_norm.weight"),
                 o=one(f"{attention}.o_proj.weight"),
                 post_norm=one(f"{prefix}.post_attention_layernorm.weight"),
-                gate_up=joined(mlp, "gate_proj", "up_proj"),
-                down=one(f"{mlp}.down_proj.weight"),
+                feed_forward=feed_forward(f"{prefix}.mlp", index in config.moe_layers),
             )
 
         with torch.no_grad():
-            layers = tuple(layer(f"layers.{index}") for index in range(config.num_layers))
+            layers = tuple(layer(index) for index in range(config.num_layers))
             return cls(layers, one("norm.weight"), one("lm_head.weight"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 
 from edgevlm.models import TextModel, VisionTower, parse_config
 from tests.models.random_model import RandomModel, make_random_model
@@ -16,12 +17,19 @@ SIDE_FILES = ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.js
 
 
 def save_random(
-    path: Path, dtype: torch.dtype = torch.float32, *, tied: bool = False, shard: str | None = None
+    path: Path,
+    dtype: torch.dtype = torch.float32,
+    *,
+    tied: bool = False,
+    shard: str | None = None,
+    experts: dict[str, Any] | None = None,
 ) -> RandomModel:
     """Write a random model as ``transformers`` does; returns it with the weights it wrote."""
-    model = make_random_model(tied=tied)
+    model = make_random_model(tied=tied, experts=experts)
     model.reference.to(dtype)
     model.reference.save_pretrained(path, **({"max_shard_size": shard} if shard else {}))
+    if experts:
+        save_file(model.published(), path / "model.safetensors")
     write_side_files(path)
     return model
 

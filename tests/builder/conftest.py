@@ -15,7 +15,7 @@ from edgevlm.builder import BuildConfig, build_engine, text_graph, trace, vision
 from edgevlm.core.limits import EngineLimits
 from edgevlm.core.manifest import TensorSpec
 from tests.builder.checkpoints import save_random
-from tests.models.random_model import RandomModel
+from tests.models.random_model import EXPERTS, RandomModel
 
 LIMITS = EngineLimits(max_input_len=32, max_kv_len=48, max_batch=3, max_image_tokens=16)
 
@@ -32,7 +32,7 @@ class Built:
 
 @pytest.fixture(scope="session", autouse=True)
 def traced_once() -> Iterator[None]:
-    """All random models here are of one shape, so a graph of given inputs is traced once."""
+    """Random models come in few shapes, so the graph of one is traced once."""
     graphs: dict[str, onnx.GraphProto] = {}
 
     def remember(
@@ -42,7 +42,9 @@ def traced_once() -> Iterator[None]:
         outputs: Sequence[TensorSpec],
         dtype: torch.dtype,
     ) -> onnx.GraphProto:
-        key = repr((inputs, outputs, dtype))
+        with torch.device("meta"):
+            shapes = [(name, tensor.shape) for name, tensor in build().state_dict().items()]
+        key = repr((inputs, outputs, dtype, shapes))
         if key not in graphs:
             graphs[key] = trace.trace(build, forward, inputs, outputs, dtype)
         copy = onnx.GraphProto()
@@ -85,8 +87,16 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return _build(root, model, "float16", 0.05)
 
 
-@pytest.fixture(params=["full", "widened", "half"])
+@pytest.fixture(scope="session")
+def experts(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A mixture of experts in all layers but one, float32, own head."""
+    root = tmp_path_factory.mktemp("experts")
+    model = save_random(root / "checkpoint", experts=EXPERTS)
+    return _build(root, model, "float32", 1e-4)
+
+
+@pytest.fixture(params=["full", "widened", "half", "experts"])
 def built(request: pytest.FixtureRequest) -> Built:
-    """Each of the three in turn."""
+    """Each of them in turn."""
     engine: Built = request.getfixturevalue(request.param)
     return engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from edgevlm.models import position_interpolation, vision_cos_sin
@@ -10,27 +11,31 @@ from tests.builder.sessions import Session, TextHost
 from tests.models.random_model import IMAGE
 
 
+@pytest.mark.parametrize("name", ["widened", "experts"])
 @torch.inference_mode()
-def test_prefill_and_decode_logits_equal_transformers(widened: Built) -> None:
+def test_prefill_and_decode_logits_equal_transformers(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    built: Built = request.getfixturevalue(name)
     h, w, tail = 6, 8, [5, 6, 7, 8]
     count = h * w // 4
     ids = torch.tensor([[1, 2, 92, *[IMAGE] * count, 93, *tail]])
     kinds, grid = (ids == IMAGE).int(), torch.tensor([[1, h, w]])
     patches = torch.randn(h * w, 1536)
-    reference = widened.model.reference
+    reference = built.model.reference
     expected = reference(
         input_ids=ids, pixel_values=patches, image_grid_thw=grid, mm_token_type_ids=kinds
     ).logits[0]
     positions, _ = reference.model.get_rope_index(ids, kinds, grid)
 
-    vision = widened.model.config.vision
+    vision = built.model.config.vision
     inputs = (
         *(patches, *vision_cos_sin(h, w, vision, torch.float32)),
         *(*position_interpolation(h, w, vision), torch.tensor(h * w)),
     )
     session, text = (
-        Session(widened.engine, "visual"),
-        TextHost(widened.engine, slots=1, capacity=48),
+        Session(built.engine, "visual"),
+        TextHost(built.engine, slots=1, capacity=48),
     )
     names = [spec.name for spec in session.manifest.inputs]
     outputs = session.empty_outputs(images=1, visual_tokens=count)

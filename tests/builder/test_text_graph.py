@@ -12,11 +12,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from edgevlm.models import TextModel, mrope_cos_sin, rotate_half_split
 from tests.builder.conftest import Built
 from tests.builder.sessions import TextHost
+from tests.models.plain_experts import PlainExperts
 
 BATCH, LENGTH = 3, 14
 
 
-class CausalOperators:
+class CausalOperators(PlainExperts):
     """Causal attention of a whole sequence over itself."""
 
     rotate = staticmethod(rotate_half_split)

@@ -7,7 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from transformers import (
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLMoeConfig,
+    Qwen3VLMoeForConditionalGeneration,
+)
 
 from edgevlm.models import ModelConfig, parse_config
 
@@ -35,13 +40,36 @@ class RandomModel:
         table: Tensor = self.reference.state_dict()[f"{_TEXT}embed_tokens.weight"]
         return table
 
-    def _below(self, prefix: str) -> dict[str, Tensor]:
+    def published(self) -> dict[str, Tensor]:
+        """The weights as a published checkpoint has them."""
         state = self.reference.state_dict()
+        return {
+            # Published checkpoints have inputs before outputs, the reference's module after.
+            name: t.transpose(1, 2).contiguous() if ".experts." in name else t
+            for name, t in state.items()
+        }
+
+    def _below(self, prefix: str) -> dict[str, Tensor]:
+        state = self.published()
         return {name[len(prefix) :]: t for name, t in state.items() if name.startswith(prefix)}
 
 
-def make_random_model(seed: int = 0, *, tied: bool = False) -> RandomModel:
-    """GQA 4:1, interleaved mRoPE, three DeepStack taps; weights large enough to tell rows apart."""
+EXPERTS = {
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "mlp_only_layers": [1],
+}
+
+
+def make_random_model(
+    seed: int = 0, *, tied: bool = False, experts: dict[str, Any] | None = None
+) -> RandomModel:
+    """GQA 4:1, interleaved mRoPE, three DeepStack taps; weights large enough to tell rows apart.
+
+    Args:
+        experts: the configuration's fields of a mixture of experts, such as ``EXPERTS``.
+    """
     torch.manual_seed(seed)
     rope = {
         "rope_type": "default",
@@ -49,7 +77,12 @@ def make_random_model(seed: int = 0, *, tied: bool = False) -> RandomModel:
         "mrope_section": [4, 2, 2],
         "mrope_interleaved": True,
     }
-    config = Qwen3VLConfig(
+    config_type, model_type = (
+        (Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration)
+        if experts
+        else (Qwen3VLConfig, Qwen3VLForConditionalGeneration)
+    )
+    config = config_type(
         text_config={
             "vocab_size": VOCABULARY,
             "hidden_size": 64,
@@ -59,6 +92,7 @@ def make_random_model(seed: int = 0, *, tied: bool = False) -> RandomModel:
             "num_key_value_heads": 2,
             "head_dim": 16,
             "rope_parameters": rope,
+            **(experts or {}),
         },
         vision_config={
             "depth": 4,
@@ -75,7 +109,7 @@ def make_random_model(seed: int = 0, *, tied: bool = False) -> RandomModel:
         vision_end_token_id=END,
         tie_word_embeddings=tied,
     )
-    reference = Qwen3VLForConditionalGeneration(config).eval()
+    reference = model_type(config).eval()
     for parameter in reference.parameters():
         parameter.data.normal_(0, 0.2)
     return RandomModel(reference, parse_config(config.to_dict()))

@@ -15,11 +15,12 @@ from edgevlm.models import (
     rotate_half_split,
     vision_cos_sin,
 )
-from tests.models.random_model import IMAGE, RandomModel, make_random_model
+from tests.models.plain_experts import PlainExperts
+from tests.models.random_model import EXPERTS, IMAGE, RandomModel, make_random_model
 
 
-class PlainOperators:
-    """Attention over the sequence itself, causal or not."""
+class PlainOperators(PlainExperts):
+    """Attention over the sequence itself, causal or not; every row where the router sends it."""
 
     rotate = staticmethod(rotate_half_split)
 
@@ -30,9 +31,9 @@ class PlainOperators:
         return scaled_dot_product_attention(q, k, v, is_causal=self._causal, enable_gqa=True)
 
 
-@pytest.fixture(scope="module")
-def model() -> RandomModel:
-    return make_random_model()
+@pytest.fixture(scope="module", params=["dense", "experts"])
+def model(request: pytest.FixtureRequest) -> RandomModel:
+    return make_random_model(experts=EXPERTS if request.param == "experts" else None)
 
 
 def load(network: nn.Module, state: dict[str, Tensor]) -> nn.Module:

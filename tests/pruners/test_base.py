@@ -62,6 +62,7 @@ def test_report_is_plain_json() -> None:
     assert json.loads(json.dumps(report.to_json())) == {
         "algorithm": "mine",
         "reduction_ratio": 0.5,
+        "adapted": [],
         "visual_tokens_before": 20,
         "visual_tokens_after": 4,
         "prompt_tokens_before": 24,

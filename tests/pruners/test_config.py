@@ -32,7 +32,13 @@ def test_options_are_a_copy() -> None:
         ({"reduction_ratio": 1}, "reduction_ratio"),
         ({"reduction_ratio": float("nan")}, "reduction_ratio.*got nan"),
         ({"reduction_ratio": True}, "reduction_ratio.*got True"),
-        ({"reduction_ratio": "0.5"}, "reduction_ratio.*got '0.5'"),
+        ({"reduction_ratio": "0.5"}, """reduction_ratio.* or "auto", got '0.5'"""),
+        ({"auto_min": 0.5}, r"auto_min and auto_max must be .*, got \(0.5, 0.5\)"),
+        ({"auto_min": -0.1}, "0 <= auto_min < auto_max < 1"),
+        ({"auto_max": 1.0}, "0 <= auto_min < auto_max < 1"),
+        ({"auto_max": float("nan")}, "auto_max"),
+        ({"auto_max": "0.5"}, "auto_max"),
+        ({"auto_min": False}, "auto_min"),
         ({"enabled": 1}, "enabled must be true or false, got 1"),
         ({"algorithm": ""}, "algorithm must be the name of a visual pruner, got ''"),
         ({"algorithm": None}, "algorithm"),
@@ -95,6 +101,16 @@ DEFAULT = VisualPrunerConfig(True, "dart", 0.4, 8, {"pivot_image_tokens": 2})
 )
 def test_a_request_overrides_the_default(raw: dict[str, Any], expected: VisualPrunerConfig) -> None:
     assert VisualPrunerConfig.from_mapping(raw, DEFAULT) == expected
+
+
+def test_auto() -> None:
+    raw = {"reduction_ratio": "auto", "auto_min": 0, "auto_max": 0.25}
+    config = VisualPrunerConfig.from_mapping(raw, DEFAULT)
+    assert (config.adapts, config.largest_ratio) == (True, 0.25)
+    assert config.options == DEFAULT.options and config.quota(100) == 75
+    # The bounds stay where a request gives a ratio of its own.
+    fixed = VisualPrunerConfig.from_mapping({"reduction_ratio": 0.4}, config)
+    assert (fixed.adapts, fixed.largest_ratio, fixed.auto_max) == (False, 0.4, 0.25)
 
 
 def test_setting_anything_turns_pruning_on_unless_it_says_off() -> None:

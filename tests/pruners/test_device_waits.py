@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
+from edgevlm.pruners.adaptive import distinct_shares
 from edgevlm.pruners.contextual import contextual
 from edgevlm.pruners.divprune import farthest
 from edgevlm.pruners.holov import region_scores
@@ -17,6 +18,7 @@ from edgevlm.pruners.visionzip import comparable, dominant
 from edgevlm.pruners.vispruner import important_and_diverse
 
 CORES: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "auto": lambda rows, scores: distinct_shares(rows, torch.arange(30).view(3, 10)),
     "divprune": lambda rows, scores: farthest(rows, 10),
     "scope": lambda rows, scores: cover(rows, scores, 10),
     "vispruner": lambda rows, scores: important_and_diverse(rows, scores, 10, 5, 2),

@@ -7,12 +7,18 @@ from dataclasses import replace
 import pytest
 import torch
 
+from edgevlm.core import UsageError
 from edgevlm.pruners import VisualPrunerConfig, create_visual_pruner
 
 from .helpers import make_io
 
 HALF = VisualPrunerConfig(True, "downsample", 0.5)
 IO = make_io(24, [(2, 12), (12, 22)])
+
+
+def test_there_is_nothing_to_measure_before_there_are_embeddings() -> None:
+    with pytest.raises(UsageError, match="reduction_ratio must be a number"):
+        create_visual_pruner(replace(HALF, reduction_ratio="auto"))
 
 
 def test_images_are_asked_for_at_their_quota() -> None:

@@ -12,8 +12,8 @@ from .helpers import make_io
 from .strategies import layouts
 
 
-def request(layout: tuple[int, list[tuple[int, int]]], ratio: float = 0.5) -> PruneRequest:
-    return PruneRequest(make_io(*layout), VisualPrunerConfig(reduction_ratio=ratio))
+def request(layout: tuple[int, list[tuple[int, int]]]) -> PruneRequest:
+    return PruneRequest(make_io(*layout), VisualPrunerConfig(reduction_ratio=0.5))
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,14 @@ def request(layout: tuple[int, list[tuple[int, int]]], ratio: float = 0.5) -> Pr
     ],
 )
 def test_quota(tokens: int, ratio: float, kept: int) -> None:
-    assert request((4, []), ratio).quota(tokens) == kept
+    assert VisualPrunerConfig(reduction_ratio=ratio).quota(tokens) == kept
+    assert VisualPrunerConfig().quota(tokens, ratio) == kept
 
 
 @given(st.integers(1, 5000), st.integers(1, 999))
 def test_quota_is_the_exact_ceiling_of_a_decimal_ratio(tokens: int, thousandths: int) -> None:
     exact = -(-tokens * (1000 - thousandths) // 1000)
-    assert request((4, []), thousandths / 1000).quota(tokens) == exact
+    assert VisualPrunerConfig().quota(tokens, thousandths / 1000) == exact
 
 
 @given(layouts(min_spans=0))
@@ -46,4 +47,5 @@ def test_positions_partition_the_prompt(layout) -> None:
     made = request(layout)
     assert made.visual_positions.tolist() == visual
     assert made.text_positions.tolist() == sorted(set(range(length)) - set(visual))
-    assert made.quotas == tuple(made.quota(end - start) for start, end in spans)
+    assert made.quotas == tuple(made.config.quota(end - start) for start, end in spans)
+    assert made.ratios == (0.5,) * len(spans) and made.ratio == 0.5 and made.adapted == ()

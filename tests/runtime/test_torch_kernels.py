@@ -11,14 +11,16 @@ from torch import Tensor
 
 os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported: kernels run on the CPU
 
-from edgevlm.runtime.engines.kernels import decode_attention
+from edgevlm.core import PipelineIO
+from edgevlm.runtime.engines.kernels import decode_attention, gated_linear
 from edgevlm.runtime.engines.kernels.decode_attention import attend_cached
+from edgevlm.runtime.engines.kernels.prompt import place_prompt
 from edgevlm.runtime.engines.kernels.rms_norm import rms_norm
 from edgevlm.runtime.engines.kernels.rotary import rotate_and_store
 from edgevlm.runtime.engines.kernels.swiglu import swiglu
 from edgevlm.runtime.engines.kernels.vector_linear import vector_linear
 from edgevlm.runtime.engines.torch_steps import LayerCache, Rows, TorchSteps
-from edgevlm.runtime.engines.torch_weights import LayerWeights
+from edgevlm.runtime.engines.torch_weights import DenseWeights, LayerWeights
 
 EPS = 1e-6
 DTYPES = [torch.float32, torch.float16]
@@ -79,6 +81,41 @@ def test_vector_linear_gated(size: tuple[int, int], dtype: torch.dtype) -> None:
     assert_near(found, F.silu(gate) * up, dtype)
 
 
+@pytest.mark.parametrize("size", [(33, 40, 72), (16, 16, 32), (5, 120, 200)])
+def test_gated_linear(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, tile in (("_ROWS", 16), ("_COLUMNS", 16), ("_INNER", 32)):
+        monkeypatch.setattr(gated_linear, name, tile)
+    rows, out, inner = size
+    x, weight = normal(rows, inner).half(), normal(2 * out, inner, seed=1).half() / 8
+    gate, up = (x.double() @ weight.double().T).chunk(2, dim=1)
+    assert_near(gated_linear.gated_linear(x, weight), F.silu(gate) * up, torch.float16)
+
+
+@pytest.mark.parametrize("planes", [0, 3])
+def test_place_prompt(planes: int) -> None:
+    length, hidden, rows, capacity = 5, 24, 8, 10
+    io = PipelineIO(
+        token_ids=torch.arange(length),
+        embeds=normal(length, hidden),
+        deepstack=normal(planes, length, hidden, seed=1),
+        positions=torch.arange(3 * length).view(3, length) + 1,
+        spans=(),
+        next_position=length,
+    )
+    embeds, deepstack = torch.ones(capacity, hidden), torch.ones(planes, capacity, hidden)
+    positions, numbers = torch.ones(3, capacity, dtype=torch.int64), torch.zeros(2).long()
+    place_prompt(2, io, rows, embeds, deepstack, positions, numbers)
+    for found, given in (
+        (embeds, io.embeds),
+        *zip(deepstack, io.deepstack, strict=True),
+        (positions.T, io.positions.T),
+    ):
+        assert torch.equal(found[:length], given)
+        assert not found[length:rows].any()
+        assert (found[rows:] == 1).all()
+    assert numbers.tolist() == [2, length - 1]
+
+
 def make_cache(width: int, dtype: torch.dtype, kv_heads: int = 2) -> LayerCache:
     """Three slots of 80 places; what is never to be read is NaN."""
     return LayerCache(*(normal(3, kv_heads, 80, width, seed=s, dtype=dtype) for s in (5, 6)))
@@ -99,7 +136,7 @@ def test_rotate_and_store(heads: int, width: int, dtype: torch.dtype) -> None:
     found, expected = make_cache(width, dtype), make_cache(width, dtype)
     ours, theirs = qkv.clone(), qkv.clone()
     none = torch.empty(0)
-    layer = LayerWeights(none, none, *gains, none, none, none, none)
+    layer = LayerWeights(none, none, *gains, none, none, DenseWeights(none, none))
     TorchSteps(EPS).rotate_and_store(theirs, layer, rows, expected)
     rotate_and_store(
         ours, *gains, rows.cos, rows.sin, rows.slots, rows.places, found.k, found.v, EPS

@@ -14,14 +14,14 @@ from edgevlm.core import EngineLimits, PipelineIO, RequestError
 from edgevlm.runtime.engines import DecodeBatch, StagedPrefill, torch_captured, torch_fused
 from edgevlm.runtime.engines.kernels import decode_attention
 from edgevlm.runtime.engines.torch_fused import FusedNetwork
-from tests.models.random_model import RandomModel, make_random_model
+from tests.models.random_model import EXPERTS, RandomModel, make_random_model
 
 from .llm_engines import answer, make_batch, make_engine, make_prompt
 
 
-@pytest.fixture(scope="module")
-def model() -> RandomModel:
-    return make_random_model(seed=4)
+@pytest.fixture(scope="module", params=["dense", "experts"])
+def model(request: pytest.FixtureRequest) -> RandomModel:
+    return make_random_model(seed=4, experts=EXPERTS if request.param == "experts" else None)
 
 
 @pytest.mark.parametrize("length", [1, 17, 70])
@@ -153,7 +153,8 @@ def test_the_fused_network_keeps_no_weights_apart(model: RandomModel) -> None:
     assert torch.equal(layer.qkv, torch.cat(parts))
 
 
-def test_nothing_reads_a_value_on_the_host(model: RandomModel) -> None:
+def test_nothing_reads_a_value_on_the_host() -> None:
+    model = make_random_model(seed=4)
     # Else no CUDA graph could be captured, and the host would wait more than once a step.
     with FakeTensorMode(allow_non_fake_inputs=True):  # tensors without values
         engine = make_engine(model, fused=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,11 +21,15 @@ class Kernel:
     Args:
         function: a ``triton.jit`` function whose parameters are, in this order, tensors, integers
             (all of them listed in ``do_not_specialize``) and ``constexpr`` constants.
+        overlaps: where the GPU can, a launch begins while the kernel before it on the stream ends.
+            The function's last constant, which it gets in addition, says so; it then calls
+            ``gdc_wait`` before it reads or writes anything but weights.
         options: ``num_warps`` and the like.
     """
 
-    def __init__(self, function: Any, **options: int) -> None:
+    def __init__(self, function: Any, *, overlaps: bool = False, **options: int) -> None:
         self._function = function
+        self._overlaps = overlaps
         self._options = options
         self._compiled: dict[tuple[object, ...], Any] = {}
 
@@ -45,17 +50,30 @@ class Kernel:
         if device.index is not None and device.index != torch.cuda.current_device():
             with torch.cuda.device(device):
                 return self(grid, tensors, numbers, constants)
-        traits = [(tensor.dtype, tensor.data_ptr() % 16 == 0) for tensor in tensors]
-        key = (device.index, *constants, *traits)
-        arguments = (*tensors, *numbers, *constants)
+        # Plain addresses spare the launcher its question to the driver about each tensor.
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        options = self._options
+        if self._overlaps and launches_overlap(device):
+            constants, options = (*constants, True), options | {"launch_pdl": True}
+        elif self._overlaps:
+            constants = (*constants, False)
+        dtypes = [tensor.dtype for tensor in tensors]
+        aligned = [address % 16 == 0 for address in addresses]
+        key = (device.index, *constants, *dtypes, *aligned)
         compiled = self._compiled.get(key)
         if compiled is not None:
-            compiled[grid](*arguments)
+            compiled[grid](*addresses, *numbers, *constants)
             return None
-        compiled = self._function[grid](*arguments, **self._options)
+        compiled = self._function[grid](*tensors, *numbers, *constants, **options)
         if compiled is not None:  # it is under Triton's interpreter
             self._compiled[key] = compiled
         return None
+
+
+@cache
+def launches_overlap(device: torch.device) -> bool:
+    """Whether a kernel on ``device`` can be launched before the one it depends on has ended."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
 def blocks(items: int, size: int) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
-from edgevlm.pruners.kernels.launch import Kernel, blocks, power_of_two
+from edgevlm.core import launch
+from edgevlm.core.launch import Kernel, blocks, power_of_two
 
 
 class Recorder:
@@ -29,13 +31,27 @@ def test_variants() -> None:
     kernel = Kernel(Recorder(log), num_warps=4)
     x = torch.zeros(8)
     kernel((2, 1, 1), (x,), (7,), (16,))
-    kernel((3, 1, 1), (x.clone(),), (8,), (16,))  # neither grid nor numbers matter
-    assert log == ["jit (2, 1, 1) [7, 16] {'num_warps': 4}", "compiled (3, 1, 1) [8, 16] {}"]
+    other = x.clone()
+    kernel((3, 1, 1), (other,), (8,), (16,))  # neither grid nor numbers matter
+    assert log == [
+        "jit (2, 1, 1) [7, 16] {'num_warps': 4}",
+        f"compiled (3, 1, 1) [{other.data_ptr()}, 8, 16] {{}}",  # tensors as plain addresses
+    ]
     log.clear()
     kernel((2, 1, 1), (x.half(),), (7,), (16,))
     kernel((2, 1, 1), (x[1:],), (7,), (16,))  # 4 bytes off
     kernel((2, 1, 1), (x,), (7,), (32,))
     assert [entry.split()[0] for entry in log] == ["jit"] * 3
+
+
+@pytest.mark.parametrize("able", [False, True])
+def test_overlap(able: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "launches_overlap", lambda device: able)
+    log: list[str] = []
+    kernel = launch.Kernel(Recorder(log), overlaps=True, num_warps=4)
+    kernel((2, 1, 1), (torch.zeros(8),), (7,), (16,))
+    options = {"num_warps": 4, "launch_pdl": True} if able else {"num_warps": 4}
+    assert log == [f"jit (2, 1, 1) [7, 16, {able}] {options}"]
 
 
 def test_sizes() -> None:

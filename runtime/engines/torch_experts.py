@@ -1,0 +1,134 @@
+"""The expert layers of the torch backend: routing control and the products."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ...models import Routing, TextConfig
+from ...plugins.experts.grouped import grouped_experts
+from ...plugins.macs.config import SETTINGS
+from ...plugins.macs.reference import macs_capacity
+from ...plugins.macs.report import ENTRIES
+from ...plugins.sere.routing import sere_routing
+from ...plugins.sere.slots import merge_duplicates
+from .routing import RoutingControl, RoutingTotals
+
+Route = Callable[[Tensor, Routing, int], Routing]
+"""``(hidden [R,H], routing, layer) -> routing``: what happens to the router's choice."""
+
+
+def as_routed(hidden: Tensor, routing: Routing, layer: int) -> Routing:
+    """Leave it."""
+    return routing
+
+
+class ExpertHost:
+    """Routes rows and computes their experts, counting what control changes.
+
+    All that differs from step to step is in tensors that stay where they are, so a CUDA graph
+    serves any strength; :attr:`variant` says which graphs are the same.
+    """
+
+    def __init__(self, config: TextConfig, device: torch.device) -> None:
+        self._places = {layer: place for place, layer in enumerate(config.moe_layers)}
+        self._experts = config.moe.num_experts if config.moe else 0
+        self._control = RoutingControl()
+        self._steps = self._prompts = 0
+        layers, experts = len(self._places), self._experts
+        zeros = partial(torch.zeros, device=device)
+        self._similarity = zeros(layers, experts, experts)
+        self._protected = zeros(layers, experts, dtype=torch.bool)
+        self._top_k = zeros(1, dtype=torch.int64)
+        self._threshold = zeros(1)
+        self._active = zeros(layers, 2, dtype=torch.int64)
+        self._groups = zeros(layers, experts)
+        self._settings = zeros(len(SETTINGS))
+        self._reports = zeros(layers, len(ENTRIES))
+
+    @property
+    def variant(self) -> Hashable:
+        """What decides which operations a step consists of, as far as experts go."""
+        sere = self._control.sere
+        return sere and sere.config.merge_duplicates, self.limits_prompts
+
+    @property
+    def limits_prompts(self) -> bool:
+        """Whether what a row gets depends on the prompt's other rows."""
+        return self._control.macs is not None
+
+    def control(self, control: RoutingControl) -> None:
+        """See :meth:`~edgevlm.runtime.engines.routing.ControlledExperts.control_experts`."""
+        control.check(len(self._places), self._experts)
+        if control.sere is not None:
+            self._similarity.copy_(control.sere.similarity)
+            self._protected.copy_(control.sere.protected)
+        if control.macs is not None:
+            self._groups.copy_(control.macs.groups)
+            self._settings.copy_(control.macs.config.settings())
+        self._control = control
+
+    def totals(self) -> RoutingTotals:
+        """What control did so far; waits for the device."""
+        return RoutingTotals(self._steps, self._active.cpu(), self._prompts, self._reports.cpu())
+
+    def begin_decode(self, batch: int, generated: int) -> None:
+        """Set the strength of a step; called once before it."""
+        if self._control.sere is not None:
+            top_k, threshold = self._control.sere.config.at(batch, generated)
+            self._top_k.fill_(top_k)
+            self._threshold.fill_(threshold)
+            self._steps += 1
+
+    def begin_prompt(self) -> None:
+        """Called once before a prompt."""
+        self._prompts += self.limits_prompts
+
+    def route_tokens(self, routing: Routing, rows: Tensor, layer: int) -> Routing:
+        """Control of a decode step; ``rows [R]`` bool are those that are no padding."""
+        sere = self._control.sere
+        if sere is None:
+            return routing
+        place = self._places[layer]
+        ids, active = sere_routing(
+            routing.ids,
+            self._similarity[place],
+            self._protected[place],
+            rows,
+            self._top_k,
+            self._threshold,
+        )
+        self._active[place] += active
+        weights = routing.weights
+        if sere.config.merge_duplicates:
+            ids, weights = merge_duplicates(ids, weights, self._experts)
+        return dataclasses.replace(routing, ids=ids, weights=weights)
+
+    def route_prompt(
+        self, hidden: Tensor, routing: Routing, rows: Tensor, visual: Tensor, layer: int
+    ) -> Routing:
+        """Control of a prompt's rows ``hidden [R,H]``; ``rows, visual [R]`` bool say which of them
+        are no padding, and which are visual."""
+        if self._control.macs is None:
+            return routing
+        place = self._places[layer]
+        limited = macs_capacity(
+            hidden,
+            routing.probabilities,
+            routing.ids,
+            routing.weights,
+            rows,
+            visual,
+            self._groups[place],
+            self._settings,
+        )
+        self._reports[place] += limited.report
+        return dataclasses.replace(routing, ids=limited.expert_ids, weights=limited.expert_weights)
+
+    def products(self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor) -> Tensor:
+        """The weighted sum ``[R,H]`` of the experts of each row."""
+        return grouped_experts(hidden, routing.ids, routing.weights, gate_up, down)
