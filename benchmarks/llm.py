@@ -133,9 +133,9 @@ def run(benchmark: Benchmark, *, tune: bool) -> None:
     benchmark.part("fused", lambda: benchmark.prefill("fused", fused=True, max_graphs=0))
     benchmark.part("plain", lambda: benchmark.prefill("plain", fused=False))
     benchmark.part("transformers", benchmark.transformers)
-    rows = prompt_bucket(benchmark.shape.visual_tokens)
-    by_part = partial(llm_parts.measure_prefill_parts, rows=rows)
-    benchmark.part("parts", lambda: benchmark.parts(by_part))
+    for tokens in (benchmark.shape.visual_tokens, benchmark.shape.visual_tokens // 2):
+        by_part = partial(llm_parts.measure_prefill_parts, rows=prompt_bucket(tokens))
+        benchmark.part("parts", partial(benchmark.parts, by_part))
     benchmark.part("matrices", lambda: benchmark.parts(llm_parts.measure_matrices))
     if tune:
         benchmark.part("tuning", lambda: benchmark.parts(llm_parts.tune_vector))

@@ -95,7 +95,7 @@ def measure_matrices(network: FusedNetwork, timer: Timer) -> Iterator[dict[str, 
 def tune_vector(network: FusedNetwork, timer: Timer) -> Iterator[dict[str, Any]]:
     """The kernel for one row with other tiles, on each matrix."""
     from ..core.launch import Kernel, blocks
-    from ..runtime.engines.kernels.vector_linear import _vector_linear
+    from ..runtime.engines.kernels.vector_linear import _in_chunks
 
     layers = network.weights.layers
     matrices = {
@@ -121,7 +121,7 @@ def tune_vector(network: FusedNetwork, timer: Timer) -> Iterator[dict[str, Any]]
             (8, 1024, 3, 8),
             (16, 256, 3, 4),
         ):
-            kernel = Kernel(_vector_linear, num_warps=warps)
+            kernel = Kernel(_in_chunks, overlaps=True, num_warps=warps)
             constants = (size, out, norm, gated, False, rows, chunk, stages)
 
             def call(

@@ -20,6 +20,7 @@ from ..core.manifest import (
 )
 from ..core.manifest_file import digest, write_manifest
 from ..models.checkpoint import Checkpoint
+from ..plugins.controls import CONTROLS
 from .network import Network
 from .output import replace_directory
 from .side_files import side_files
@@ -35,7 +36,10 @@ class BuildConfig:
     ``compute_capabilities`` (``("8.9", "12.0")`` builds for these two generations of GPUs).
 
     ``importance_layer`` is the layer of the vision tower whose queries and keys the visual engine
-    can deliver, for pruners that rank by attention; negative ones count from the last."""
+    can deliver, for pruners that rank by attention; negative ones count from the last.
+
+    ``routing`` names the controls the experts can be put under at run time; ``None`` stands for
+    ``("sere",)`` where there are experts. The target torch always offers all."""
 
     checkpoint: Path
     output: Path
@@ -44,6 +48,7 @@ class BuildConfig:
     limits: EngineLimits = field(default_factory=EngineLimits)
     compute_capabilities: tuple[str, ...] = ()
     importance_layer: int | None = -1
+    routing: tuple[str, ...] | None = None
 
 
 def build_engine(
@@ -75,7 +80,15 @@ def build_engine(
     importance_layer = _importance_layer(config, checkpoint)
     capabilities = target.compute_capabilities(config.compute_capabilities)
     networks = [
-        Network(kind, checkpoint, config.limits, dtype, target.dynamic_kv, importance_layer)
+        Network(
+            kind,
+            checkpoint,
+            config.limits,
+            dtype,
+            target.dynamic_kv,
+            importance_layer,
+            _routing(config, checkpoint),
+        )
         for kind in ("visual", "llm")
     ]
     for network in networks:
@@ -131,6 +144,7 @@ def _manifest(
         compute_capability=written.compute_capability,
         plugin_sources=written.plugin_sources,
         importance_layer=network.importance_layer,
+        routing=network.routing if checkpoint.config.text.moe else None,
     )
 
 
@@ -159,6 +173,21 @@ def _importance_layer(config: BuildConfig, checkpoint: Checkpoint) -> int | None
             f" {depth - 1}, or {-depth} to -1 from the end; none leaves it out"
         )
     return layer % depth
+
+
+def _routing(config: BuildConfig, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The controls asked for, in a fixed order."""
+    if checkpoint.config.text.moe is None:
+        if config.routing:
+            raise UsageError(
+                f"--routing {' '.join(config.routing)}: {config.checkpoint} has no experts"
+            )
+        return ()
+    if config.routing is None:
+        return ("sere",)
+    for name in config.routing:
+        CONTROLS.get(name)
+    return tuple(name for name in ("sere", "macs") if name in config.routing)
 
 
 def _explain(error: OSError, output: Path) -> EngineError:

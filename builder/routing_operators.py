@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..models import Routing
+from ..plugins.macs.report import ENTRIES
 
 
 class RoutingOperators:
@@ -26,6 +27,8 @@ class RoutingOperators:
     def route(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
         if "sere_top_k" in self.tensors:
             routing = self._sere(routing, layer)
+        if "macs_settings" in self.tensors:
+            routing = self._macs(hidden, routing, layer)
         return routing
 
     def experts(
@@ -59,3 +62,24 @@ class RoutingOperators:
         )
         self.results[f"sere_active_{layer}"] = active
         return dataclasses.replace(routing, ids=ids)
+
+    def _macs(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
+        tensors, report = self.tensors, f"macs_report_{layer}"
+        ids, weights, self.results[report] = torch.onnx.ops.symbolic_multi_out(
+            "edgevlm::MacsCapacity",
+            (
+                hidden,
+                routing.probabilities,
+                routing.ids,
+                routing.weights,
+                tensors["prompt_rows"].flatten(),
+                tensors["visual_rows"].flatten(),
+                tensors[f"macs_groups_{layer}"],
+                tensors["macs_settings"],
+            ),
+            {},
+            dtypes=[torch.int64, routing.weights.dtype, torch.float32],
+            shapes=[routing.ids.shape, routing.weights.shape, (len(ENTRIES),)],
+            version=1,
+        )
+        return dataclasses.replace(routing, ids=ids, weights=weights)

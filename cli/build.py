@@ -13,6 +13,7 @@ from ..core.capabilities import parse_capabilities
 from ..core.gpu import host_available_bytes
 from ..core.manifest import ENGINE_DTYPES
 from ..models.checkpoint import Checkpoint
+from ..plugins.controls import CONTROLS
 from .build_progress import build_display
 from .limits import add_limits, read_limits
 from .sizes import size
@@ -55,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="layer of the vision tower whose queries and keys it can deliver, for pruners that"
         " rank by attention; none leaves them out (default: -1, the last)",
     )
+    parser.add_argument(
+        "--routing",
+        nargs="*",
+        metavar="NAME",
+        help="mixture of experts: control over its routing that the engine offers, of"
+        f" {', '.join(CONTROLS.names())} (default: sere; nothing after the flag: none)",
+    )
 
 
 def _layer(text: str) -> int | None:
@@ -77,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         read_limits(args),
         compute_capabilities=args.sm,
         importance_layer=args.importance_layer,
+        routing=None if args.routing is None else tuple(args.routing),
     )
     start = time.monotonic()
     _warn_of_memory(config)

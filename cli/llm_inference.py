@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core import RequestError, UsageError
-from ..pruners import VisualPrunerConfig
+from ..pruners import AUTO, Ratio, VisualPrunerConfig
 from ..runtime import (
     FinishReason,
     Response,
@@ -24,6 +24,8 @@ from ..runtime import (
 from ..runtime.request import ChatRequest
 from ..runtime.timing import now_ms
 from .errors import run_reporting_errors
+from .option_flags import parse_option
+from .routing_flags import add_routing_arguments, profile_since, read_routing
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -40,7 +42,13 @@ def make_parser() -> argparse.ArgumentParser:
     pruning = parser.add_argument_group("visual-token pruning")
     pruning.add_argument("--visualPrune", action="store_true", help="prune visual tokens")
     pruning.add_argument("--visualPruneAlgo", default="dart", metavar="NAME")
-    pruning.add_argument("--dartReductionRatio", type=float, default=0.25, metavar="R")
+    pruning.add_argument(
+        "--dartReductionRatio",
+        type=_ratio,
+        default=0.25,
+        metavar="R",
+        help="part to remove, or auto: by what each image contains (default 0.25)",
+    )
     pruning.add_argument("--dartPivotImageTokens", type=int, metavar="N", help="default 4")
     pruning.add_argument("--dartPivotTextTokens", type=int, metavar="N", help="default 4")
     pruning.add_argument(
@@ -48,8 +56,10 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the chosen algorithm; see `edgevlm pruners`",
+        help="an option of the chosen algorithm, see `edgevlm pruners`, or a setting of all:"
+        " auto_min, auto_max, min_visual_tokens",
     )
+    add_routing_arguments(parser)
     run = parser.add_argument_group("run")
     run.add_argument("--batchSize", type=int, metavar="N", help="slots to use at once")
     run.add_argument("--maxGenerateLength", type=int, metavar="N", help="override the file's")
@@ -68,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    pruner = _pruner_config(arguments)
+    pruner, routing = _pruner_config(arguments), read_routing(arguments)
     _check(arguments)
     entries = read_request_file(arguments.inputFile)
     runtime = Runtime.open(
@@ -84,6 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
             " rebuild it with a larger --max-batch"
         )
     runtime.set_visual_pruner_config(pruner)
+    runtime.set_expert_routing(routing)
     for warning in entries.warnings:
         print(f"warning: {arguments.inputFile}: {warning}", file=sys.stderr)
     requests = [_override(entry, arguments.maxGenerateLength) for entry in entries.requests]
@@ -91,14 +102,16 @@ def _run(arguments: argparse.Namespace) -> int:
     for _ in range(arguments.warmup):
         runtime.generate(good[: runtime.max_batch])
 
-    before, begin = runtime.decode_totals, now_ms()
+    before, routed = runtime.decode_totals, runtime.routing_totals()
+    begin = now_ms()
     answers = iter(runtime.generate(good))
     total_ms = now_ms() - begin
     responses = [
         next(answers) if isinstance(request, ChatRequest) else _refused(place, request)
         for place, request in enumerate(requests)
     ]
-    profile = build_profile(responses, runtime.decode_totals - before, total_ms)
+    controlled = profile_since(runtime, routed)
+    profile = build_profile(responses, runtime.decode_totals - before, total_ms, controlled)
     document = response_document(str(arguments.inputFile), responses, runtime.max_batch)
     write_atomically(arguments.outputFile, json.dumps(document, indent=4, ensure_ascii=False))
     if arguments.profileOutputFile:
@@ -111,7 +124,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _pruner_config(arguments: argparse.Namespace) -> VisualPrunerConfig:
-    options = dict(_parse_option(text) for text in arguments.visualPruneOption)
+    options = dict(parse_option("visualPruneOption", text) for text in arguments.visualPruneOption)
     for flag, option in (
         ("dartPivotImageTokens", "pivot_image_tokens"),
         ("dartPivotTextTokens", "pivot_text_tokens"),
@@ -123,25 +136,22 @@ def _pruner_config(arguments: argparse.Namespace) -> VisualPrunerConfig:
                     f"--{flag} belongs to the algorithm dart, not to {arguments.visualPruneAlgo}"
                 )
             options[option] = value
-    return VisualPrunerConfig(
-        enabled=arguments.visualPrune,
-        algorithm=arguments.visualPruneAlgo,
-        reduction_ratio=arguments.dartReductionRatio,
-        options=options,
-    )
+    flags = {
+        "enabled": arguments.visualPrune,
+        "algorithm": arguments.visualPruneAlgo,
+        "reduction_ratio": arguments.dartReductionRatio,
+    }
+    for name in options:
+        if name in flags:
+            raise UsageError(f"--visualPruneOption {name}: has a flag of its own, use that")
+    return VisualPrunerConfig.from_mapping({**options, **flags})
 
 
-def _parse_option(text: str) -> tuple[str, int | float | str | bool]:
-    name, separator, raw = text.partition("=")
-    if not name or not separator:
-        raise UsageError(f"--visualPruneOption takes NAME=VALUE, got {text!r}")
+def _ratio(text: str) -> Ratio:
     try:
-        value = json.loads(raw)
-    except json.JSONDecodeError:
-        value = raw
-    if not isinstance(value, int | float | str | bool):
-        raise UsageError(f"--visualPruneOption {name} takes a number, a word, true or false")
-    return name, value
+        return AUTO if text == AUTO else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number or auto, got {text!r}") from None
 
 
 def _check(arguments: argparse.Namespace) -> None:

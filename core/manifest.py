@@ -75,7 +75,8 @@ class Manifest:
     ``files`` are the model files, the ones that must not change after the build. ``parity`` holds
     the figures of the last comparison with the reference, or ``None`` before there was one.
     ``importance_layer`` is the layer of the vision tower, counted from 0, whose queries and keys
-    the visual engine can deliver, or ``None``.
+    the visual engine can deliver, or ``None``. ``routing`` names the controls that the build gave
+    to a mixture of experts; ``None`` for a dense model.
     """
 
     kind: str
@@ -94,6 +95,7 @@ class Manifest:
     plugin_sources: dict[str, str] = field(default_factory=dict)  # source name -> SHA-256
     parity: dict[str, float] | None = None
     importance_layer: int | None = None
+    routing: tuple[str, ...] | None = None
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
@@ -141,7 +143,9 @@ class Manifest:
         }
         if self.compute_capability:
             options["sm"] = self.compute_capability.replace(".", "")
-        flags = (f"--{k.replace('_', '-')} {shlex.quote(str(v))}" for k, v in options.items())
+        flags = [f"--{k.replace('_', '-')} {shlex.quote(str(v))}" for k, v in options.items()]
+        if self.routing is not None:
+            flags.append(" ".join(("--routing", *self.routing)))
         return " ".join(("edgevlm build", *flags))
 
 

@@ -6,8 +6,11 @@ import ipaddress
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, Literal
 
 from ..core import UsageError
+
+_MAY_BE_ZERO = ("sere_threshold", "macs_gain", "macs_sensitivity")
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,16 @@ class ServiceConfig:
     model_name: str | None = None
     slots: int | None = None
     pruning_algorithm: str | None = None
-    pruning_ratio: float = 0.25
+    pruning_ratio: float | Literal["auto"] = 0.25
+    sere_file: Path | None = None
+    sere_top_k: int = 2
+    sere_threshold: float = 0.5
+    sere_protect: int | None = None
+    macs: bool = False
+    macs_file: Path | None = None
+    macs_capacity_factor: float = 1.0
+    macs_gain: float = 0.5
+    macs_sensitivity: float = 1.0
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -72,14 +84,17 @@ class ServiceConfig:
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, float):
-                positive = math.isfinite(value) and value > 0
-                self._require(positive, item.name, "a number above 0", value)
+                zero = item.name in _MAY_BE_ZERO
+                inside = math.isfinite(value) and (value > 0 or (zero and value == 0))
+                wanted = "a number from 0 up" if zero else "a number above 0"
+                self._require(inside, item.name, wanted, value)
             least = at_least.get(item.name)
             if least is not None and value is not None:
                 self._require(value >= least, item.name, f"at least {least}", value)
         self._require(self.port <= 65535, "port", "at most 65535", self.port)
-        inside = self.pruning_ratio < 1
-        self._require(inside, "pruning_ratio", "below 1", self.pruning_ratio)
+        ratio = self.pruning_ratio
+        inside = ratio < 1 if isinstance(ratio, float) else ratio == "auto"
+        self._require(inside, "pruning_ratio", 'below 1, or "auto"', ratio)
         if (self.tls_cert is None) != (self.tls_key is None):
             raise UsageError("tls_cert and tls_key belong together; set both or neither")
         if not self.loopback and self.keys_file is None:
@@ -98,6 +113,26 @@ class ServiceConfig:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def expert_routing(self) -> dict[str, Any]:
+        """How experts are routed, as :class:`~edgevlm.runtime.ExpertRoutingConfig` reads it."""
+        found: dict[str, Any] = {}
+        if self.sere_file is not None:
+            found["sere_file"] = str(self.sere_file)
+            found["sere"] = {
+                "top_k": self.sere_top_k,
+                "threshold": self.sere_threshold,
+                "protect": self.sere_protect,
+            }
+        if self.macs:
+            found["macs_file"] = str(self.macs_file) if self.macs_file else None
+            found["macs"] = {
+                "capacity_factor": self.macs_capacity_factor,
+                "gain": self.macs_gain,
+                "sensitivity": self.macs_sensitivity,
+            }
+        return found
 
     @property
     def served_name(self) -> str:

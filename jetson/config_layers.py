@@ -6,8 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ..core import UsageError
 from .config import ServiceConfig
@@ -27,9 +26,15 @@ class ResolvedConfig:
 
 
 def setting_types() -> dict[str, type]:
-    """The plain type of every setting, without ``None``."""
+    """The plain type of every setting, without ``None`` and words."""
     hints = get_type_hints(ServiceConfig)
     return {item.name: _plain(hints[item.name]) for item in fields(ServiceConfig)}
+
+
+def setting_words() -> dict[str, tuple[str, ...]]:
+    """The words that settings take in place of a value of their plain type."""
+    hints = get_type_hints(ServiceConfig)
+    return {item.name: _words(hints[item.name]) for item in fields(ServiceConfig)}
 
 
 def resolve_config(
@@ -47,7 +52,7 @@ def resolve_config(
     """
     if file is None and environment.get(CONFIG_VARIABLE):
         file = Path(environment[CONFIG_VARIABLE])
-    types = setting_types()
+    types, words = setting_types(), setting_words()
     values: dict[str, Any] = {}
     sources = dict.fromkeys(types, "default")
     warnings = []
@@ -57,13 +62,13 @@ def resolve_config(
 
     if file is not None:
         for name, value in _read_file(file, types).items():
-            lay(name, _from_toml(value, types[name], f"{file}: {name}"), str(file))
+            lay(name, _from_toml(value, types[name], words[name], f"{file}: {name}"), str(file))
     for variable, text in sorted(environment.items()):
         if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE:
             continue
         name = variable.removeprefix(PREFIX).lower()
         if name in types:
-            lay(name, _from_text(text, types[name], variable), variable)
+            lay(name, _from_text(text, types[name], words[name], variable), variable)
         else:
             warnings.append(f"the variable {variable} names no setting and is ignored")
     for name, value in flags.items():
@@ -77,9 +82,13 @@ def resolve_config(
 
 
 def _plain(hint: Any) -> type:
-    options = [t for t in get_args(hint) if t is not type(None)]
-    plain: type = options[0] if isinstance(hint, UnionType) else hint
+    """``T`` of ``T``, ``T | None`` or ``T | Literal[...]``."""
+    plain: type = next(iter(get_args(hint)), hint)
     return plain
+
+
+def _words(hint: Any) -> tuple[str, ...]:
+    return tuple(word for t in get_args(hint) if get_origin(t) is Literal for word in get_args(t))
 
 
 def _read_file(path: Path, types: Mapping[str, type]) -> dict[str, Any]:
@@ -95,19 +104,27 @@ def _read_file(path: Path, types: Mapping[str, type]) -> dict[str, Any]:
     return values
 
 
-def _from_toml(value: Any, wanted: type, where: str) -> Any:
+def _from_toml(value: Any, wanted: type, words: tuple[str, ...], where: str) -> Any:
+    if value in words:
+        return value
     if wanted is Path and isinstance(value, str):
         return Path(value)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value) is not wanted:
-        raise UsageError(f"{where} must be a {wanted.__name__}, got {value!r}")
+        raise UsageError(f"{where} must be {_legal(wanted, words)}, got {value!r}")
     return value
 
 
-def _from_text(text: str, wanted: type, where: str) -> Any:
+def _from_text(text: str, wanted: type, words: tuple[str, ...], where: str) -> Any:
+    if text in words:
+        return text
     try:
         return _WORDS[text.lower()] if wanted is bool else wanted(text)
     except (KeyError, ValueError):
-        legal = "true or false" if wanted is bool else f"a {wanted.__name__}"
+        legal = "true or false" if wanted is bool else _legal(wanted, words)
         raise UsageError(f"{where} must be {legal}, got {text!r}") from None
+
+
+def _legal(wanted: type, words: tuple[str, ...]) -> str:
+    return " or ".join((f"a {wanted.__name__}", *words))

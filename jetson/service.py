@@ -177,6 +177,7 @@ def _worker_settings(config: ServiceConfig, opener: str | None) -> WorkerSetting
         device=config.device,
         slots=config.slots,
         pruning=pruning,
+        routing=config.expert_routing,
     )
     return settings if opener is None else settings.opened_by(opener)
 

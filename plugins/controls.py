@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from ..core import Registry
 from ..core.manifest import TensorSpec
 from ..models import MoeConfig
+from .macs.config import SETTINGS
+from .macs.report import ENTRIES
 
 ROWS = ("batch", "tokens")
 
@@ -45,6 +47,21 @@ def sere_control(config: MoeConfig) -> Control:
             TensorSpec("sere_protected", "bool", (count,)),
         ),
         reports=(TensorSpec("sere_active", "int64", (2,)),),
+    )
+
+
+@CONTROLS.register("macs")
+def macs_control(config: MoeConfig) -> Control:
+    """Capacity at prefill: see :mod:`edgevlm.plugins.macs`. Settings of zeros turn it off."""
+    return Control(
+        name="macs",
+        shared=(
+            TensorSpec("prompt_rows", "bool", ROWS),
+            TensorSpec("visual_rows", "bool", ROWS),
+            TensorSpec("macs_settings", "float32", (len(SETTINGS),)),
+        ),
+        layer=(TensorSpec("macs_groups", "float32", (config.num_experts,)),),
+        reports=(TensorSpec("macs_report", "float32", (len(ENTRIES),)),),
     )
 
 

@@ -8,11 +8,13 @@ import onnx
 
 from ..core import Registry
 from .experts import onnx_function as experts
+from .macs import onnx_function as macs
 from .sere import onnx_function as sere
 
 DOMAIN = "edgevlm"
 FUNCTIONS: Registry[Callable[[], onnx.FunctionProto]] = Registry("ONNX function")
 FUNCTIONS.register("MoeExperts")(experts.function)
+FUNCTIONS.register("MacsCapacity")(macs.function)
 FUNCTIONS.register("SereRouting")(sere.function)
 
 

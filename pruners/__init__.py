@@ -14,8 +14,9 @@ A pruner of one's own is a subclass and a registration::
 A package can offer one through the entry point group ``edgevlm.visual_pruners`` instead.
 """
 
+from .adaptive import ImageBudget
 from .base import VisualTokenPruner
-from .config import VisualPrunerConfig
+from .config import AUTO, Ratio, VisualPrunerConfig
 from .dart import DartPruner
 from .early import EarlyStates
 from .registry import create_visual_pruner, register_visual_pruner, visual_pruner_names
@@ -24,11 +25,14 @@ from .request import PruneRequest
 from .selection import MergeWeights, Selection, keeps_quotas
 
 __all__ = [
+    "AUTO",
     "DartPruner",
     "EarlyStates",
+    "ImageBudget",
     "MergeWeights",
     "PruneReport",
     "PruneRequest",
+    "Ratio",
     "Selection",
     "SkipReason",
     "VisualPrunerConfig",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -68,8 +69,12 @@ class VisualTokenPruner(ABC):
         return 0
 
     def wanted_layers(self, io: PipelineIO) -> int:
-        """``early_layers`` if this prompt will be pruned, else 0."""
-        return 0 if skip_reason(PruneRequest(io, self.config)) else self.early_layers
+        """``early_layers`` if this prompt will be pruned, or may be, else 0."""
+        if not self.early_layers:
+            return 0
+        # Measuring what "auto" removes can wait until the layers have run.
+        most = replace(self.config, reduction_ratio=self.config.largest_ratio)
+        return 0 if skip_reason(PruneRequest(io, most)) else self.early_layers
 
     def prune(
         self, io: PipelineIO, shrunk: int = 0, early: EarlyStates | None = None
@@ -92,13 +97,14 @@ class VisualTokenPruner(ABC):
             RequestError: the embeddings hold NaN or Inf, or ``select`` failed or broke its rules.
         """
         started = perf_counter()
-        io = io if early is None else early.io
-        request = PruneRequest(io, self.config, early)
+        assembled, io = io, io if early is None else early.io
+        request = PruneRequest(io, self.config, early, assembled)
         reason = skip_reason(request)
         if reason is None and self.early_layers and early is None:
             reason = SkipReason.NO_EARLY_STATES
         if reason is not None:
-            return io, self._report(io, all_visual(io), shrunk, skipped=reason)
+            measured = request.adapted if reason is SkipReason.NOTHING_TO_REMOVE else ()
+            return io, self._report(io, all_visual(io), shrunk, skipped=reason, adapted=measured)
         trusted = getattr(self.select, "keeps_quotas", False)
         unverified = request.norms.l2 if trusted and kernels.usable(io.embeds) else None
         if unverified is None:
@@ -107,7 +113,12 @@ class VisualTokenPruner(ABC):
         elapsed = (perf_counter() - started) * 1e3
         pruned = compact(io, selection.kept, layout, selection.merge, unverified)
         report = self._report(
-            io, selection.kept, shrunk, selection_ms=elapsed, unverified=unverified
+            io,
+            selection.kept,
+            shrunk,
+            selection_ms=elapsed,
+            unverified=unverified,
+            adapted=request.adapted,
         )
         return pruned, report
 

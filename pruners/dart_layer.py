@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..core import PipelineIO, RequestError, UsageError
+from ..core import RequestError, UsageError
 from . import kernels
 from .base import VisualTokenPruner
 from .dart import DartOptions, torch_rows
@@ -82,7 +82,7 @@ class DartLayerPruner(VisualTokenPruner):
                 " 0; set it to 1 or more"
             )
         if self.options.quota == "paper":
-            layout = self._paper_layout(request.io, image, text)
+            layout = self._paper_layout(request, image, text)
         on_gpu = kernels.usable(early.normed) and kernels.usable(early.keys)
         strength, l2 = _norms(early.keys, early.normed, on_gpu)
         # Text before or between images is no candidate: it comes last, and enough comes first.
@@ -98,16 +98,16 @@ class DartLayerPruner(VisualTokenPruner):
             rows = torch_rows(early.normed, strength, l2, layout, image, text)
         return rows if layout is request.layout else Selection(rows)
 
-    def _paper_layout(self, io: PipelineIO, image: int, text: int) -> Layout:
+    def _paper_layout(self, request: PruneRequest, image: int, text: int) -> Layout:
         """Each of a span's pivots takes ``floor(n * (1 - ratio) / pivots)`` of its tokens."""
         nominal = self.options.pivot_image_tokens + self.options.pivot_text_tokens
         counts = []
-        for span in io.spans:
-            left = len(span) * (1.0 - self.config.reduction_ratio)
+        for span, ratio in zip(request.io.spans, request.ratios, strict=True):
+            left = len(span) * (1.0 - ratio)
             share = math.floor(left / nominal + 1e-9)
             count = image + (image + text) * share
             counts.append(max(1, min(len(span), count)))
-        return Layout.of(io, tuple(counts))
+        return Layout.of(request.io, tuple(counts))
 
 
 def _norms(keys: Tensor, normed: Tensor, on_gpu: bool) -> tuple[Tensor, Tensor]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..core import PipelineIO
+from ..core import PipelineIO, UsageError
 from .base import VisualTokenPruner, all_visual, skip_reason
+from .config import VisualPrunerConfig
 from .early import EarlyStates
 from .report import PruneReport, SkipReason
 from .request import PruneRequest
@@ -25,6 +26,14 @@ class DownsamplePruner(VisualTokenPruner):
 
     The report's ``kept`` are the rows of the prompt with the smaller images.
     """
+
+    def __init__(self, config: VisualPrunerConfig) -> None:
+        super().__init__(config)
+        if config.adapts:
+            raise UsageError(
+                f"visual pruner {config.algorithm!r} shrinks an image before it can be measured: "
+                'reduction_ratio must be a number, got "auto"'
+            )
 
     def shown_tokens(self, tokens: int) -> int:
         """The quota of one image, as if its tokens were to be dropped."""

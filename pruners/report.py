@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from .adaptive import ImageBudget
+from .config import Ratio
 from .norms import require_finite
 
 
@@ -35,16 +37,19 @@ class PruneReport:
             them where pruning was skipped), on any device.
         unverified: L2 norms of embeddings not yet known to be finite, see
             :meth:`require_finite`.
+        adapted: where ``reduction_ratio`` is ``"auto"``, what was measured of each image or frame
+            pair and the ratio that followed; empty where pruning was skipped before measuring.
     """
 
     algorithm: str
-    reduction_ratio: float
+    reduction_ratio: Ratio
     visual_tokens_before: int
     prompt_tokens_before: int
     kept: Tensor
     selection_ms: float = 0.0
     skipped: str | None = None
     unverified: Tensor | None = field(default=None, repr=False)
+    adapted: tuple[ImageBudget, ...] = ()
 
     def require_finite(self) -> None:
         """Make up for the check of the embeddings that ``prune`` put off.
@@ -81,6 +86,7 @@ class PruneReport:
         return {
             "algorithm": self.algorithm,
             "reduction_ratio": self.reduction_ratio,
+            "adapted": [image.to_json() for image in self.adapted],
             "visual_tokens_before": self.visual_tokens_before,
             "visual_tokens_after": self.visual_tokens_after,
             "prompt_tokens_before": self.prompt_tokens_before,

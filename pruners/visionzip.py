@@ -74,11 +74,11 @@ class VisionZipPruner(VisualTokenPruner):
 
     def __init__(self, config: VisualPrunerConfig) -> None:
         super().__init__(config)
-        kept = 1 - config.reduction_ratio
+        kept = 1 - config.largest_ratio
         if self.options.contextual_ratio >= kept:
             raise UsageError(
                 f"visual pruner {config.algorithm!r}: contextual_ratio must be less than the "
-                f"fraction kept, 1 - reduction_ratio = {kept:g}, got "
+                f"fraction kept at least, {kept:g}, got "
                 f"{self.options.contextual_ratio!r}"
             )
 
@@ -93,7 +93,7 @@ class VisionZipPruner(VisualTokenPruner):
         sizes = [len(span) for span in request.io.spans]
         tokens = sum(sizes)
         guaranteed = sum(min(size, self.options.min_per_image) for size in sizes)
-        budget = max(guaranteed, round((1 - request.config.reduction_ratio) * tokens))
+        budget = max(guaranteed, round((1 - request.ratio) * tokens))
         merged = min(round(self.options.contextual_ratio * tokens), budget - guaranteed)
 
         visual = request.visual_positions  # [n]

@@ -1,6 +1,7 @@
 """Requests in, text out: see :class:`~edgevlm.runtime.runtime.Runtime`."""
 
 from .atomic_file import write_atomically
+from .expert_routing import ExpertRoutingConfig
 from .profile import build_profile, format_profile
 from .request import ChatRequest, ImagePart, Message, SamplingParams, TextPart, VideoPart
 from .request_file import read_request_file
@@ -10,6 +11,7 @@ from .runtime import Runtime
 
 __all__ = [
     "ChatRequest",
+    "ExpertRoutingConfig",
     "FinishReason",
     "ImagePart",
     "Message",

@@ -22,7 +22,10 @@ _STAGES = ("media", "vision", "prune", "prefill")
 
 
 def build_profile(
-    responses: Sequence[Response], decode: DecodeTotals, total_ms: float
+    responses: Sequence[Response],
+    decode: DecodeTotals,
+    total_ms: float,
+    routing: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Summarise a run as a JSON-able dictionary.
 
@@ -30,6 +33,7 @@ def build_profile(
         responses: outcomes of the measured requests; failed ones count only as failed.
         decode: the decode steps of this run.
         total_ms: wall-clock time of the whole run, image decoding included.
+        routing: what control of experts did, see :mod:`.expert_routing`.
     """
     answered = [r for r in responses if r.finish_reason is not FinishReason.ERROR]
     generated = sum(len(r.token_ids) for r in answered)
@@ -51,6 +55,7 @@ def build_profile(
         "latency": _latency(answered),
         "stages": [_stage(name, answered) for name in _STAGES],
         **_memory(),
+        **({"expert_routing": routing} if routing else {}),
         "wall_clock": {
             "tp_size": 1,
             "generated_tokens": generated,
@@ -97,6 +102,7 @@ def format_profile(profile: dict[str, Any]) -> str:
     for name, values in latency.items():
         shown = "  ".join(f"{key} {_show(value)}" for key, value in values.items())
         lines.append(f"{name}: {shown}")
+    lines += _routing_lines(profile.get("expert_routing", {}))
     lines += [
         "",
         "=== Memory Usage ===",
@@ -115,6 +121,28 @@ def format_profile(profile: dict[str, Any]) -> str:
         "=====================================",
     ]
     return "\n".join(lines)
+
+
+def _routing_lines(routing: dict[str, Any]) -> list[str]:
+    lines = ["", "=== Expert Routing ==="] if routing else []
+    if sere := routing.get("sere"):
+        lines.append(
+            f"SERE: {sere['mean_active_before']:.1f} -> {sere['mean_active_after']:.1f} experts"
+            f" active per layer, mean of {sere['decode_steps']} decode steps"
+        )
+    if macs := routing.get("macs"):
+        lines.append(f"MACS (reconstruction), per layer, mean of {macs['prompts']} prompts:")
+        for place, layer in enumerate(macs["layers"]):
+            lines.append(
+                f"  {place}: largest load {layer['raw_before']:.1f} -> {layer['raw_after']:.1f}"
+                f" tokens ({layer['raw_imbalance_before']:.2f} ->"
+                f" {layer['raw_imbalance_after']:.2f} x mean), effective"
+                f" {layer['effective_before']:.1f} -> {layer['effective_after']:.1f}, capacity"
+                f" {layer['capacity_least']:.1f} to {layer['capacity_most']:.1f}, re-routed"
+                f" {layer['rerouted']:.1f}, dropped {layer['dropped_visual']:.1f} visual"
+                f" {layer['dropped_text']:.1f} text"
+            )
+    return lines
 
 
 def _prefill(answered: Sequence[Response], pruned: int) -> dict[str, Any]:

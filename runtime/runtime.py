@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor
 
 from ..core import EngineLimits, PipelineIO, RequestError, UsageError
-from ..models import ModelConfig
+from ..models import Checkpoint, ModelConfig
 from ..pruners import (
     PruneReport,
     VisualPrunerConfig,
@@ -22,6 +22,8 @@ from ..pruners import (
 from . import staging
 from .embeddings import assemble
 from .engines import LLMEngine, VisionEngine, open_engines
+from .engines.routing import ControlledExperts, RoutingControl, RoutingTotals
+from .expert_routing import ExpertRoutingConfig
 from .processor import Processor
 from .prompt import PreparedPrompt
 from .request import ChatRequest
@@ -39,6 +41,7 @@ class Runtime:
         llm, vision: the engines; ``vision`` may be ``None`` for text-only use.
         processor: media and prompt preparation for the same checkpoint.
         max_batch: slots to use at most; the engine's maximum if ``None`` or larger.
+        checkpoint: the engines' own; only :meth:`set_expert_routing` needs it.
     """
 
     def __init__(
@@ -49,12 +52,14 @@ class Runtime:
         config: ModelConfig,
         *,
         max_batch: int | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         limits = llm.limits
         self.max_batch = min(max_batch or limits.max_batch, limits.max_batch)
         self._llm = llm
         self._processor = processor
         self._config = config
+        self._checkpoint = checkpoint
         self._vision = None
         if vision is not None:
             patches = vision.limits.max_image_tokens * config.vision.merge_unit
@@ -88,7 +93,14 @@ class Runtime:
         opened = open_engines(Path(engine_dir), visual, checkpoint, device)
         most = opened.vision.limits.max_image_tokens if opened.vision else None
         processor = Processor.from_directories(Path(engine_dir), visual, most)
-        return cls(opened.llm, opened.vision, processor, opened.config, max_batch=max_batch)
+        return cls(
+            opened.llm,
+            opened.vision,
+            processor,
+            opened.config,
+            max_batch=max_batch,
+            checkpoint=opened.checkpoint,
+        )
 
     def set_visual_pruner_config(self, config: VisualPrunerConfig) -> None:
         """Set the default for requests that carry no pruning configuration of their own.
@@ -98,6 +110,30 @@ class Runtime:
         """
         create_visual_pruner(config)
         self._pruner_config = config
+
+    def set_expert_routing(self, config: ExpertRoutingConfig) -> None:
+        """Set how a mixture of experts is routed, for all requests from the next step on.
+
+        Raises:
+            UsageError: a calibration file is of another checkpoint, the model has no experts, or
+                the engine was built without what is asked.
+        """
+        if self._checkpoint is None:
+            raise UsageError("expert routing needs a runtime that knows its checkpoint")
+        control = config.load(self._checkpoint)
+        if isinstance(self._llm, ControlledExperts):
+            self._llm.control_experts(control)
+        elif control != RoutingControl():
+            raise UsageError("this backend cannot control experts; use torch or onnxruntime")
+
+    def routing_totals(self) -> RoutingTotals | None:
+        """What control of experts did since this runtime was opened, if the engine counts it."""
+        return self._llm.routing_totals() if isinstance(self._llm, ControlledExperts) else None
+
+    @property
+    def config(self) -> ModelConfig:
+        """The checkpoint's configuration."""
+        return self._config
 
     @property
     def processor(self) -> Processor:

@@ -130,12 +130,19 @@ _COMMON: dict[str, Any] = {
     "stream_options": {"type": "object", "properties": _optional({"include_usage": _FLAG})},
     "visual_pruning": {
         "type": ["object", "null"],
-        "description": "enabled, algorithm, reduction_ratio, min_visual_tokens, and the algorithm's"
-        " own options",
+        "description": "enabled, algorithm, reduction_ratio, auto_min, auto_max, min_visual_tokens,"
+        " and the algorithm's own options",
         "properties": {
             "enabled": {"type": "boolean"},
             "algorithm": _TEXT,
-            "reduction_ratio": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            "reduction_ratio": {
+                "oneOf": [
+                    {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                    {"const": "auto"},
+                ]
+            },
+            "auto_min": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+            "auto_max": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
             "min_visual_tokens": {"type": "integer", "minimum": 0},
         },
     },

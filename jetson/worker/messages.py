@@ -27,6 +27,7 @@ class WorkerSettings:
     device: str | None = None
     slots: int | None = None
     pruning: dict[str, Any] = field(default_factory=dict)
+    routing: dict[str, Any] = field(default_factory=dict)
     opener: str = "edgevlm.jetson.worker.opening:open_engine"
 
     def opened_by(self, opener: str) -> WorkerSettings:

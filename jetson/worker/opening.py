@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core import EngineError, open_manifest
 from ...pruners import VisualPrunerConfig, visual_pruner_names
-from ...runtime import Runtime
+from ...runtime import ExpertRoutingConfig, Runtime
 from .messages import EngineInfo, WorkerSettings
 
 
@@ -43,6 +43,7 @@ def open_engine(settings: WorkerSettings) -> OpenedEngine:
         max_batch=settings.slots,
     )
     runtime.set_visual_pruner_config(VisualPrunerConfig(**settings.pruning))
+    runtime.set_expert_routing(ExpertRoutingConfig.from_mapping(settings.routing))
     manifest = open_manifest(Path(settings.llm), "llm")
     return OpenedEngine(runtime, describe(runtime, settings, manifest.target, manifest.dtype))
 

@@ -58,11 +58,15 @@ class Backend:
 
 @dataclass(frozen=True)
 class OpenedEngines:
-    """A pair of engines and the configuration both follow."""
+    """A pair of engines and the checkpoint both follow."""
 
     llm: LLMEngine
     vision: VisionEngine | None
-    config: ModelConfig
+    checkpoint: Checkpoint
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.checkpoint.config
 
 
 BACKENDS: Registry[Backend] = Registry("engine backend")
@@ -105,7 +109,7 @@ def open_engines(
             _opening(visual_dir, visual, checkpoint, device)
         )
     llm = BACKENDS.get(manifest.target).llm(_opening(llm_dir, manifest, checkpoint, device))
-    return OpenedEngines(llm, vision, checkpoint.config)
+    return OpenedEngines(llm, vision, checkpoint)
 
 
 def _open_checkpoint(directory: Path, manifest: Manifest, override: Path | None) -> Checkpoint:
@@ -167,6 +171,7 @@ def _open_onnx_llm(opening: Opening) -> LLMEngine:
         checkpoint.embedding_table(),
         opening.dtype,
         checkpoint.config.num_deepstack,
+        opening.manifest.inputs,
     )
 
 

@@ -23,10 +23,14 @@ class SereControl:
 
 @dataclass(frozen=True)
 class MacsControl:
-    """Limits on what experts take of a prompt."""
+    """Limits on what experts take of a prompt.
+
+    ``similarity``, as SERE's, is what the option ``similarity: expert`` re-routes by.
+    """
 
     config: MacsConfig
     groups: Tensor  # [L,N] fp32: +1 visual expert, -1 text expert, 0 shared
+    similarity: Tensor | None = None  # [L,N,N] fp32
 
 
 @dataclass(frozen=True)

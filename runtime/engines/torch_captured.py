@@ -42,6 +42,8 @@ class CapturedExecutor:
             inputs = PromptInputs(rows, io.embeds.shape[1], planes, self._dtype, self._device)
             self._prompts[planes] = inputs
         inputs.fill(slot, io, bucket)
+        if self._config.moe_layers:
+            inputs.mark(io, bucket)
         self.experts.begin_prompt()
         key = ("prefill", bucket, planes, self.experts.variant)
         return self._graphs.run(key, lambda: self._prompt(inputs, bucket))[0]
@@ -84,7 +86,7 @@ class CapturedExecutor:
     def _prompt(self, inputs: PromptInputs, bucket: int) -> Tensor:
         rows = self._prompt_rows(inputs.positions[:, :bucket], inputs.slot)
         x = self._layers(
-            inputs.embeds[:bucket].clone(),
+            inputs.embeds[:bucket],  # overwritten, and filled again before it is next read
             rows,
             inputs.planes[:, :bucket],
             0,

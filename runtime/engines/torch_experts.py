@@ -12,12 +12,13 @@ from torch import Tensor
 from ...models import Routing, TextConfig
 from ...plugins.experts.grouped import grouped_experts
 from ...plugins.macs.config import SETTINGS
-from ...plugins.macs.reference import macs_capacity
+from ...plugins.macs.limiting import limited_experts, limited_routing
 from ...plugins.macs.report import ENTRIES
 from ...plugins.sere.routing import sere_routing
 from ...plugins.sere.slots import merge_duplicates
 from .routing import RoutingControl, RoutingTotals
 
+_EXPANDED = "expanded_drop"
 Route = Callable[[Tensor, Routing, int], Routing]
 """``(hidden [R,H], routing, layer) -> routing``: what happens to the router's choice."""
 
@@ -53,8 +54,10 @@ class ExpertHost:
     @property
     def variant(self) -> Hashable:
         """What decides which operations a step consists of, as far as experts go."""
-        sere = self._control.sere
-        return sere and sere.config.merge_duplicates, self.limits_prompts
+        sere, macs = self._control.sere, self._control.macs
+        # What has settings in a tensor serves them all; the other method is made of its numbers.
+        limits = macs and (macs.config if macs.config.method == _EXPANDED else True)
+        return sere and sere.config.merge_duplicates, limits
 
     @property
     def limits_prompts(self) -> bool:
@@ -69,12 +72,14 @@ class ExpertHost:
             self._protected.copy_(control.sere.protected)
         if control.macs is not None:
             self._groups.copy_(control.macs.groups)
+            if control.macs.similarity is not None:
+                self._similarity.copy_(control.macs.similarity)
             self._settings.copy_(control.macs.config.settings())
         self._control = control
 
     def totals(self) -> RoutingTotals:
         """What control did so far; waits for the device."""
-        return RoutingTotals(self._steps, self._active.cpu(), self._prompts, self._reports.cpu())
+        return RoutingTotals(self._steps, _copy(self._active), self._prompts, _copy(self._reports))
 
     def begin_decode(self, batch: int, generated: int) -> None:
         """Set the strength of a step; called once before it."""
@@ -113,22 +118,37 @@ class ExpertHost:
     ) -> Routing:
         """Control of a prompt's rows ``hidden [R,H]``; ``rows, visual [R]`` bool say which of them
         are no padding, and which are visual."""
-        if self._control.macs is None:
+        macs = self._control.macs
+        if macs is None:
             return routing
         place = self._places[layer]
-        limited = macs_capacity(
-            hidden,
-            routing.probabilities,
-            routing.ids,
-            routing.weights,
-            rows,
-            visual,
-            self._groups[place],
-            self._settings,
-        )
-        self._reports[place] += limited.report
-        return dataclasses.replace(routing, ids=limited.expert_ids, weights=limited.expert_weights)
+        similarity = self._similarity[place] if macs.similarity is not None else None
+        groups = self._groups[place]
+        if macs.config.method == _EXPANDED:
+            routing, report = limited_routing(
+                macs.config, hidden, routing, rows, visual, groups, similarity
+            )
+        else:
+            limited = limited_experts(
+                hidden,
+                routing.probabilities,
+                routing.ids,
+                routing.weights,
+                rows,
+                visual,
+                groups,
+                self._settings,
+                similarity,
+            )
+            ids, weights, report = limited.expert_ids, limited.expert_weights, limited.report
+            routing = dataclasses.replace(routing, ids=ids, weights=weights)
+        self._reports[place] += report
+        return routing
 
     def products(self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor) -> Tensor:
         """The weighted sum ``[R,H]`` of the experts of each row."""
         return grouped_experts(hidden, routing.ids, routing.weights, gate_up, down)
+
+
+def _copy(sums: Tensor) -> Tensor:
+    return sums.to("cpu", copy=True)

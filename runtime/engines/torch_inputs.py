@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ...core import PipelineIO
+from ...pruners.kernels import usable
 from .base import DecodeBatch
 
 
@@ -36,6 +37,12 @@ class PromptInputs:
 
     def fill(self, slot: int, io: PipelineIO, bucket: int) -> None:
         """Write the first ``bucket`` rows."""
+        if usable(io.embeds):
+            from .kernels.prompt import place_prompt
+
+            buffers = (self.embeds, self.planes, self.positions, self._numbers)
+            place_prompt(slot, io, bucket, *buffers)
+            return
         length = len(io)
         self.embeds[:length] = io.embeds
         self.embeds[length:bucket] = 0
@@ -43,12 +50,15 @@ class PromptInputs:
         self.planes[:, length:bucket] = 0
         self.positions[:, :length] = io.positions
         self.positions[:, length:bucket] = 0
-        self.used[:length] = True
-        self.used[length:bucket] = False
+        upload([slot, length - 1], self._numbers)
+
+    def mark(self, io: PipelineIO, bucket: int) -> None:
+        """Say what the first ``bucket`` rows are; only experts ask."""
+        self.used[: len(io)] = True
+        self.used[len(io) : bucket] = False
         self.visual[:bucket] = False
         for span in io.spans:
             self.visual[span.start : span.end] = True
-        upload([slot, length - 1], self._numbers)
 
 
 class BatchInputs:

@@ -57,8 +57,8 @@ class Steps(Protocol):
     def norm_gated(self, x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
         """``silu(gate) * up [R,I]`` with ``[gate, up] = weight [2I,H]`` of the normed ``x``."""
 
-    def top_experts(self, hidden: Tensor, router: Tensor, top_k: int) -> Routing:
-        """The experts that ``router [N,H]`` chooses for the normed rows ``hidden [R,H]``."""
+    def top_experts(self, hidden: Tensor, weight: Tensor, top_k: int) -> Routing:
+        """The experts that the router ``weight [N,H]`` chooses for the normed rows ``hidden [R,H]``."""
 
     def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
         """Add ``weight [H,N]`` of ``inner [R,N]`` to ``x [R,H]``, in place."""
@@ -105,8 +105,8 @@ class TorchSteps:
         gate, up = self.norm_linear(x, gain, weight).chunk(2, dim=-1)
         return F.silu(gate) * up
 
-    def top_experts(self, hidden: Tensor, router: Tensor, top_k: int) -> Routing:
-        return top_experts(F.linear(hidden, router), top_k)
+    def top_experts(self, hidden: Tensor, weight: Tensor, top_k: int) -> Routing:
+        return top_experts(F.linear(hidden, weight), top_k)
 
     def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
         x.addmm_(inner, weight.t())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Qwen3VLForConditionalGeneration
+from transformers import AutoModelForImageTextToText
 
 from edgevlm.core import PipelineIO
 from edgevlm.runtime.processor import Processor
@@ -17,12 +18,12 @@ from .conftest import CHECKPOINT
 
 
 class Oracle:
-    """The checkpoint in ``transformers``, fp32."""
+    """A bundled checkpoint in ``transformers``, fp32."""
 
-    def __init__(self) -> None:
-        self.processor = Processor.from_directory(CHECKPOINT)
-        self.model: Any = Qwen3VLForConditionalGeneration.from_pretrained(
-            CHECKPOINT, dtype=torch.float32
+    def __init__(self, checkpoint: Path = CHECKPOINT) -> None:
+        self.processor = Processor.from_directory(checkpoint)
+        self.model: Any = AutoModelForImageTextToText.from_pretrained(
+            checkpoint, dtype=torch.float32
         ).eval()
 
     def inputs(self, prompt: PreparedPrompt) -> dict[str, Tensor]:

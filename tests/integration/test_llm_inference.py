@@ -183,6 +183,28 @@ def test_failed_requests_leave_the_others_answered(
         assert responses[place]["error"] in line
 
 
+def test_an_automatic_ratio_says_what_it_chose(
+    command: Command, questions: tuple[list[dict[str, Any]], list[str]]
+) -> None:
+    flags = ("--visualPrune", "--dartReductionRatio", "auto", "--visualPruneOption")
+    status, document = command(questions[0], *flags, "auto_max=0.3")
+    assert status == 0
+    for request, response in zip(questions[0], document["responses"], strict=True):
+        report = response["usage"]["visual_pruning"]
+        assert report["reduction_ratio"] == "auto"
+        assert len(report["adapted"]) == len(request["messages"][0]["content"]) - 1
+        for image in report["adapted"]:
+            assert 0.1 <= image["reduction_ratio"] <= 0.3
+        removed = report["pruned_tokens"] / report["visual_tokens_before"]
+        assert 0.05 < removed <= 0.3
+
+
+def test_an_unreadable_ratio(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command([], "--dartReductionRatio", "much")
+    assert "must be a number or auto, got 'much'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -193,6 +215,8 @@ def test_failed_requests_leave_the_others_answered(
         (("--visualPruneAlgo", "random", "--dartPivotTextTokens", "1"), "belongs to"),
         (("--visualPrune", "--visualPruneOption", "seed=1"), "no option 'seed'"),
         (("--visualPruneOption", "seed"), "NAME=VALUE"),
+        (("--visualPruneOption", "reduction_ratio=0.5"), "a flag of its own"),
+        (("--visualPruneOption", "auto_min=0.9"), "0 <= auto_min < auto_max < 1"),
         (("--batchSize", "99"), "--max-batch"),
         (("--batchSize", "0"), "at least 1"),
         (("--warmup", "-1"), "at least 0"),

@@ -38,6 +38,8 @@ def test_later_layers_win(tmp_path: Path) -> None:
         ("port = true", "port must be a int"),
         ("port = ", "not valid TOML"),
         ("port = 70000", "port must be at most 65535"),
+        ('pruning_ratio = "much"', "pruning_ratio must be a float or auto, got 'much'"),
+        ("pruning_ratio = 1.0", 'pruning_ratio must be below 1, or "auto", got 1.0'),
         ("slots = 0", "slots must be at least 1"),
         ("queue_timeout_s = 0", "queue_timeout_s must be a number above 0"),
         ('tls_cert = "x"', "belong together"),
@@ -60,6 +62,22 @@ def test_wrong_variables_and_a_missing_engine() -> None:
         resolve_config({"engine": Path("a")}, {"EDGEVLM_LOG_CONTENT": "maybe"})
     with pytest.raises(UsageError, match="no engine"):
         resolve_config({}, {})
+
+
+def test_a_ratio_may_be_automatic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text('engine = "a"\npruning_ratio = "auto"\n')
+    assert resolve_config({}, {}, file).config.pruning_ratio == "auto"
+    environment = {"EDGEVLM_PRUNING_RATIO": "0.5"}
+    assert resolve_config({}, environment, file).config.pruning_ratio == 0.5
+    environment = {"EDGEVLM_ENGINE": "a", "EDGEVLM_PRUNING_RATIO": "auto"}
+    assert resolve_config({}, environment).config.pruning_ratio == "auto"
+    for flag, shown in (("auto", "auto"), ("0.5", 0.5)):
+        assert main(["serve", "--engine", "a", "--pruning-ratio", flag, "--print-config"]) == 0
+        assert json.loads(capsys.readouterr().out)["pruning_ratio"]["value"] == shown
+    with pytest.raises(SystemExit):
+        main(["serve", "--engine", "a", "--pruning-ratio", "much"])
+    assert "must be a float or auto, got 'much'" in capsys.readouterr().err
 
 
 def test_loopback_needs_no_keys() -> None:

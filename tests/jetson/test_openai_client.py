@@ -148,6 +148,14 @@ def test_usage_reports_both_counts_and_the_skip_reason(
     assert ask(tiny, shape, extra_body=few).usage.visual_pruning["skipped"].startswith("fewer")
 
 
+def test_an_automatic_ratio_says_what_it_chose(tiny: LiveService, shape: HeldOutSample) -> None:
+    pruning = {"reduction_ratio": "auto", "auto_max": 0.25}
+    report = ask(tiny, shape, extra_body={"visual_pruning": pruning}).usage.visual_pruning
+    (image,) = report["adapted"]
+    assert 0.1 <= image["reduction_ratio"] <= 0.25
+    assert 48 <= report["visual_tokens_after"] <= 58
+
+
 def test_seeds_repeat_and_stop_strings_stop(tiny: LiveService) -> None:
     def sampled(seed: int, **fields: Any) -> str:
         body = {"prompt": "the shape", "seed": seed, "temperature": 1.5, "max_tokens": 12, **fields}

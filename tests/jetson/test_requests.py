@@ -51,6 +51,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"visual_pruning": []}, "visual_pruning"),
     ({"visual_pruning": {"algorithm": "none such"}}, "visual_pruning"),
     ({"visual_pruning": {"reduction_ratio": 2.0}}, "visual_pruning"),
+    ({"visual_pruning": {"reduction_ratio": "much"}}, "visual_pruning"),
+    ({"visual_pruning": {"auto_min": 0.5, "auto_max": 0.5}}, "visual_pruning"),
     ({"messages": []}, "messages"),
     ({"messages": "hello"}, "messages"),
     ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"),

@@ -12,7 +12,8 @@ from torch import Tensor
 os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported: kernels run on the CPU
 
 from edgevlm.core import PipelineIO
-from edgevlm.runtime.engines.kernels import decode_attention, gated_linear
+from edgevlm.models import top_experts
+from edgevlm.runtime.engines.kernels import decode_attention, gated_linear, router
 from edgevlm.runtime.engines.kernels.decode_attention import attend_cached
 from edgevlm.runtime.engines.kernels.prompt import place_prompt
 from edgevlm.runtime.engines.kernels.rms_norm import rms_norm
@@ -52,7 +53,7 @@ def test_swiglu(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [(9, 40), (5, 1100)])
+@pytest.mark.parametrize("size", [(9, 40), (5, 1100), (5, 3200)])
 def test_vector_linear(size: tuple[int, int], dtype: torch.dtype) -> None:
     out, inner = size
     x, weight = normal(1, inner, dtype=dtype), normal(out, inner, seed=1, dtype=dtype)
@@ -70,7 +71,7 @@ def test_vector_linear(size: tuple[int, int], dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [(9, 40), (5, 1100)])
+@pytest.mark.parametrize("size", [(9, 40), (5, 1100), (5, 3200)])
 def test_vector_linear_gated(size: tuple[int, int], dtype: torch.dtype) -> None:
     out, inner = size
     x, gain = normal(1, inner, dtype=dtype), normal(inner, seed=2, dtype=dtype)
@@ -81,9 +82,9 @@ def test_vector_linear_gated(size: tuple[int, int], dtype: torch.dtype) -> None:
     assert_near(found, F.silu(gate) * up, dtype)
 
 
-@pytest.mark.parametrize("size", [(33, 40, 72), (16, 16, 32), (5, 120, 200)])
+@pytest.mark.parametrize("size", [(70, 40, 72), (16, 16, 32), (5, 120, 200)])
 def test_gated_linear(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, tile in (("_ROWS", 16), ("_COLUMNS", 16), ("_INNER", 32)):
+    for name, tile in (("_ROWS", 16), ("_COLUMNS", 16), ("_INNER", 32), ("_GROUP", 2)):
         monkeypatch.setattr(gated_linear, name, tile)
     rows, out, inner = size
     x, weight = normal(rows, inner).half(), normal(2 * out, inner, seed=1).half() / 8
@@ -161,3 +162,16 @@ def test_attention_over_the_cache(
     expected = TorchSteps(EPS).attend_cached(qkv, Rows(none, none, slots, places), cache)
     cache.k[0, :, 1:] = cache.v[0, :, 1:] = torch.nan  # beyond what slot 0 has in use
     assert_near(attend_cached(qkv, slots, places, cache.k, cache.v), expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "experts", "top_k"), [(1, 128, 8), (5, 16, 4), (3, 60, 3)])
+def test_router(rows: int, experts: int, top_k: int, dtype: torch.dtype) -> None:
+    logits = normal(rows, experts, dtype=dtype)
+    ours, theirs = router.top_experts(logits, top_k), top_experts(logits, top_k)
+    torch.testing.assert_close(ours.probabilities, theirs.probabilities)
+    torch.testing.assert_close(ours.weights, theirs.weights)
+    chosen = [routing.probabilities.gather(1, routing.ids) for routing in (ours, theirs)]
+    torch.testing.assert_close(*chosen)  # of equal ones, either may come first
+    even = router.top_experts(torch.zeros(2, experts, dtype=dtype), top_k)
+    assert even.ids.tolist() == [list(range(top_k))] * 2

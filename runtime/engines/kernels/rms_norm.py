@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ....pruners.kernels.launch import Kernel, power_of_two
+from ....core.launch import Kernel, power_of_two
 
 
 @triton.jit(do_not_specialize=["eps"])

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ....models import Routing
 from ..torch_steps import LayerCache, Rows
 from ..torch_weights import LayerWeights
-from . import decode_attention, rotary
+from . import decode_attention, gated_linear, rotary, router
 from .rms_norm import rms_norm
 from .swiglu import swiglu
 from .vector_linear import vector_linear
@@ -18,7 +19,8 @@ class TritonSteps:
     """See :class:`~edgevlm.runtime.engines.torch_steps.Steps`.
 
     A matrix product with one row has its own kernel, which takes the norm before it, or the gate
-    or sum after it, along for nothing; with more rows cuBLAS reads the weights as fast.
+    or sum after it, along for nothing; with more rows cuBLAS reads the weights as fast. With very
+    many, SwiGLU is worth a matrix product of its own.
     """
 
     def __init__(self, eps: float) -> None:
@@ -37,7 +39,12 @@ class TritonSteps:
     def norm_gated(self, x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
         if len(x) == 1:
             return vector_linear(x, weight, gain=gain, eps=self._eps, gated=True)
+        if gated_linear.pays(x):
+            return gated_linear.gated_linear(self.norm(x, gain), weight)
         return swiglu(self.norm_linear(x, gain, weight))
+
+    def top_experts(self, hidden: Tensor, weight: Tensor, top_k: int) -> Routing:
+        return router.top_experts(F.linear(hidden, weight), top_k)
 
     def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
         if len(x) == 1:

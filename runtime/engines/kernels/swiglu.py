@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ....pruners.kernels.launch import Kernel, blocks
+from ....core.launch import Kernel, blocks
 
 _BLOCK = 1024
 

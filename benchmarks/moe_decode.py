@@ -1,0 +1,228 @@
+"""A decode step of a mixture of experts, as routed and re-routed by SERE: what it saves.
+
+Run ``python -m edgevlm.benchmarks.moe_decode --output moe-decode.json``. The language model has the
+shape of Qwen3-VL-30B-A3B's and random weights. A random router spreads its tokens over all experts,
+so ids and weights come from a synthetic one, as uneven as a real one's is reported to be: 8 active
+experts at batch 1, 93 at batch 128. The similarity of experts is synthetic too: what is reported
+of real layers goes from nearly all pairs alike (above 0.9) to mostly unlike (below 0.4).
+
+``step_ms`` is the whole step in one CUDA graph, all layers and the output head, a median;
+``active`` and ``after`` count experts per layer; ``gb_s`` is the experts' weights that are read
+over the time of the step; ``saved`` is of the time without re-routing at the same batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import EdgeVLMError, EngineLimits
+from ..models import MoeConfig, Routing, TextConfig, mrope_cos_sin
+from ..plugins.sere.routing import sere_routing
+from ..runtime.engines.torch_fused import FusedNetwork
+from ..runtime.engines.torch_steps import Rows
+from .llm_shapes import RandomState
+from .report import Row, environment, table, write_json
+from .synthetic_router import SyntheticRouter
+from .timing import Timer
+
+Route = Callable[[Tensor, Routing, int], Routing]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The model and what is measured."""
+
+    config: TextConfig
+    active: float  # experts, at the largest batch
+    context: int  # tokens in each slot
+    batches: tuple[int, ...]
+    top_k: int  # of SERE
+    thresholds: tuple[float, ...]
+    protected: int
+
+
+_30B = TextConfig(
+    vocab_size=151936,
+    hidden_size=2048,
+    intermediate_size=6144,
+    num_layers=48,
+    num_heads=32,
+    num_kv_heads=4,
+    head_dim=128,
+    rms_norm_eps=1e-6,
+    rope_theta=5e6,
+    mrope_section=(24, 20, 20),
+    max_position_embeddings=262144,
+    tie_word_embeddings=False,
+    moe=MoeConfig(num_experts=128, top_k=8, intermediate_size=768),
+)
+FULL = Plan(_30B, 93.0, 1024, (1, 8, 32, 64, 128), 2, (0.5, 0.0), 16)
+_TOY = TextConfig(100, 64, 96, 2, 4, 2, 16, 1e-6, 1e4, (4, 2, 2), 4096, True, MoeConfig(12, 4, 16))
+TOY = Plan(_TOY, 9.0, 12, (1, 6), 2, (0.5,), 1)
+_SPREAD = 0.15
+
+
+def similarity_tables(layers: int, experts: int, seed: int = 0) -> Tensor:
+    """Similarities ``[L,N,N]`` fp32 in 0..1: symmetric, normal around a mean of 0.9 in the second
+    layer that falls to 0.4 in the seventh and stays, with a deviation of 0.15."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(layers, experts, experts, generator=generator) * _SPREAD
+    noise = (noise + noise.transpose(1, 2)) / 2**0.5
+    fall = (torch.arange(layers).float() - 1).clamp(0, 5) / 5
+    tables = (0.9 - 0.5 * fall)[:, None, None] + noise
+    return tables.clamp(0, 1).diagonal_scatter(torch.ones(layers, experts), dim1=1, dim2=2)
+
+
+class Decoder:
+    """The network at one batch size, its experts chosen by the synthetic router."""
+
+    def __init__(self, network: FusedNetwork, plan: Plan, router: SyntheticRouter) -> None:
+        self.network, self.plan, self.router = network, plan, router
+        self.device = network.weights.lm_head.device
+        moe = plan.config.moe
+        assert moe is not None
+        layers = plan.config.num_layers
+        self._similarity = similarity_tables(layers, moe.num_experts).to(self.device)
+        # The least replaceable ones of each layer.
+        alike = self._similarity - 2 * torch.eye(moe.num_experts, device=self.device)
+        places = alike.amax(dim=2).topk(plan.protected, dim=1, largest=False).indices
+        flags = torch.zeros(layers, moe.num_experts, dtype=torch.bool, device=self.device)
+        self._protected = flags.scatter(1, places, True)
+        self._active = torch.zeros(layers, 2, dtype=torch.int64, device=self.device)
+
+    def step(self, batch: int, threshold: float | None) -> Callable[[], Tensor]:
+        """A decode step; ``threshold`` of ``None`` leaves routing as it is."""
+        config, context = self.plan.config, self.plan.context
+        weights = self.network.weights
+        generator = torch.Generator(self.device).manual_seed(batch)
+        embeds = torch.randn(
+            batch,
+            config.hidden_size,
+            dtype=weights.lm_head.dtype,
+            device=self.device,
+            generator=generator,
+        )
+        positions = torch.full((3, batch), context, device=self.device)
+        cos, sin = mrope_cos_sin(positions, config, embeds.dtype)
+        slots = torch.arange(batch, device=self.device)
+        rows = Rows(cos, sin, slots, torch.full_like(slots, context))
+        route = self._route(batch, threshold)
+        return lambda: self.network.logits(self.network.tokens(embeds.clone(), rows, route))
+
+    def active(self, step: Callable[[], Tensor]) -> list[float]:
+        """Experts per layer before and after, of one step with re-routing."""
+        self._active.zero_()
+        step()
+        return self._active.float().mean(0).tolist()
+
+    def _route(self, batch: int, threshold: float | None) -> Route:
+        dtype = self.network.weights.lm_head.dtype
+        choices = [
+            self.router.route(layer, batch, 1, self.device, dtype)
+            for layer in range(self.plan.config.num_layers)
+        ]
+        everyone = torch.ones(batch, dtype=torch.bool, device=self.device)
+        # Without re-routing the kernel is not launched; K of 0 counts and changes nothing.
+        strength = torch.tensor([self.plan.top_k], device=self.device)
+        limit = torch.tensor([threshold or 0.0], device=self.device)
+
+        def route(hidden: Tensor, routing: Routing, layer: int) -> Routing:
+            ids, weights = choices[layer]
+            if threshold is not None:
+                ids, active = sere_routing(
+                    ids, self._similarity[layer], self._protected[layer], everyone, strength, limit
+                )
+                self._active[layer] = active
+            return dataclasses.replace(routing, ids=ids, weights=weights)
+
+        return route
+
+
+def measure(decoder: Decoder, timer: Timer) -> Iterator[dict[str, Any]]:
+    """One row per batch size and setting."""
+    plan = decoder.plan
+    moe = plan.config.moe
+    assert moe is not None
+    element = decoder.network.weights.lm_head.itemsize
+    expert_bytes = 3 * plan.config.hidden_size * moe.intermediate_size * element
+    for batch in plan.batches:
+        plain = 0.0
+        active = decoder.active(decoder.step(batch, plan.thresholds[0]))[0]
+        for threshold in (None, *plan.thresholds):
+            step = decoder.step(batch, threshold)
+            after = active if threshold is None else decoder.active(step)[1]
+            time = timer.graph([step]) or timer.eager([step])
+            plain = plain or time
+            read = after * plan.config.num_layers * expert_bytes
+            setting = f"top-{moe.top_k}"
+            if threshold is not None:
+                setting = f"SERE K={plan.top_k} rho={threshold:g}"
+            yield {
+                "batch": batch,
+                "routing": setting,
+                "active": active,
+                "after": after,
+                "step_ms": time,
+                "gb_s": read / time / 1e6,
+                "saved": 1 - time / plain,
+            }
+
+
+def _network(plan: Plan, dtype: torch.dtype, device: torch.device) -> FusedNetwork:
+    limits = EngineLimits(plan.context, plan.context + 8, max(plan.batches))
+    state = RandomState(plan.config, dtype, device)
+    return FusedNetwork(plan.config, limits, state, dtype, device, limits.max_kv_len)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--layers", type=int, help="fewer decoder layers than the model has")
+    parser.add_argument("--toy", action="store_true", help="shapes small enough for a CPU")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print one table, write the file."""
+    arguments = _parse(argv)
+    device = torch.device(arguments.device)
+    plan = TOY if arguments.toy else FULL
+    if arguments.layers:
+        plan = replace(plan, config=replace(plan.config, num_layers=arguments.layers))
+    moe = plan.config.moe
+    assert moe is not None
+    dtype = torch.float32 if arguments.toy else torch.bfloat16
+    router = SyntheticRouter.calibrated(
+        plan.config.num_layers, moe.num_experts, moe.top_k, max(plan.batches), plan.active
+    )
+    rows: list[Row] = []
+    try:
+        with torch.inference_mode():
+            decoder = Decoder(_network(plan, dtype, device), plan, router)
+            for row in measure(decoder, Timer(device, arguments.repeats)):
+                print(row, file=sys.stderr, flush=True)
+                rows.append(row)
+            on_cuda = device.type == "cuda"
+            copy = Timer(device).copy_bandwidth() if on_cuda else None
+        content = {"environment": environment(__spec__.name, device), "copy_gb_s": copy}
+        write_json(arguments.output, content | {"context": plan.context, "rows": rows})
+    except EdgeVLMError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""``MoeExperts`` as the torch backend runs it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .kernels import usable
+from .reference import moe_experts
+
+
+def grouped_experts(
+    hidden: Tensor, expert_ids: Tensor, expert_weights: Tensor, gate_up: Tensor, down: Tensor
+) -> Tensor:
+    """:func:`~edgevlm.plugins.experts.reference.moe_experts`, by kernels where they are usable.
+
+    With kernels, a CUDA graph can capture the call; it then holds for any routing of as many rows.
+    """
+    if not len(hidden) or not usable(hidden):
+        return moe_experts(hidden, expert_ids, expert_weights, gate_up, down)
+    from .kernels.experts import kernel_experts
+
+    return kernel_experts(
+        hidden.contiguous(),
+        expert_ids.contiguous(),
+        expert_weights.contiguous(),
+        gate_up.contiguous(),
+        down.contiguous(),
+    )

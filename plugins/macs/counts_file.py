@@ -1,0 +1,89 @@
+"""The calibration file: each layer's choices by modality, and how they came about."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...core import CheckpointError, UsageError
+from ...models import Checkpoint
+from ...models.safetensors_file import SafetensorsFile
+from ..sere.work_file import save_tensors
+from .groups import expert_groups
+
+FORMAT = "edgevlm-macs-1"
+_COUNTS = "counts"
+_AGAIN = "run edgevlm calibrate macs"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How counts came about; all are strings, as a safetensors file keeps them.
+
+    ``data`` is the SHA-256 digest (hex) of the prompts' token ids and visual spans.
+    """
+
+    checkpoint: str
+    fingerprint: str
+    prompts: str
+    visual_tokens: str
+    text_tokens: str
+    data: str
+    dtype: str
+    edgevlm: str
+    format: str = FORMAT
+
+
+@dataclass(frozen=True)
+class ModalityCounts:
+    """Choices ``[L,2,N]`` int64 of the layers with experts: by visual and by text tokens."""
+
+    counts: Tensor
+    provenance: Provenance
+
+    def groups(self, threshold: float) -> Tensor:
+        """Groups ``[L,N]`` fp32; see :func:`~edgevlm.plugins.macs.groups.expert_groups`."""
+        return expert_groups(self.counts, threshold)
+
+
+def write_counts(path: Path, found: ModalityCounts) -> None:
+    """Write the file.
+
+    Raises:
+        UsageError: it cannot be written; a file that was there is as it was.
+    """
+    save_tensors(path, {_COUNTS: found.counts}, asdict(found.provenance))
+
+
+def load_counts(path: Path, checkpoint: Checkpoint) -> ModalityCounts:
+    """Read a calibration file of ``checkpoint``.
+
+    Raises:
+        UsageError: it is missing, damaged, no such file at all, or of another checkpoint.
+    """
+    try:
+        file = SafetensorsFile(path)
+    except CheckpointError as error:
+        reason = str(error).split("; download the ")[0]
+        raise UsageError(f"{reason}; {_AGAIN}") from None
+    metadata = json.loads(file.header).get("__metadata__") or {}
+    names = [field.name for field in fields(Provenance)]
+    if metadata.get("format") != FORMAT or not set(names) <= set(metadata):
+        raise UsageError(f"{path}: no calibration file of this version; {_AGAIN}")
+    provenance = Provenance(**{name: metadata[name] for name in names})
+    if provenance.fingerprint != checkpoint.fingerprint:
+        raise UsageError(
+            f"{path}: calibrated on checkpoint {provenance.checkpoint!r}"
+            f" ({provenance.fingerprint[:12]}), not on {checkpoint.directory.name!r}"
+            f" ({checkpoint.fingerprint[:12]}); {_AGAIN} --checkpoint {checkpoint.directory}"
+        )
+    text = checkpoint.config.text
+    shape = (len(text.moe_layers), 2, text.moe.num_experts if text.moe else 0)
+    info = file.tensors.get(_COUNTS)
+    if info is None or info.shape != shape or info.dtype != torch.int64:
+        raise UsageError(f"{path}: {_COUNTS} must be {list(shape)} int64; {_AGAIN}")
+    return ModalityCounts(file.tensor(info).clone(), provenance)

@@ -1,0 +1,213 @@
+"""Re-routing in one launch."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...core.launch import Kernel, blocks, power_of_two
+
+MAX_EXPERTS = 512
+_TILE = 16  # experts whose slots one program rewrites
+_SLOTS = 256  # that it looks at for them
+_ROWS = 128  # whose votes a program reads at a time
+_COUNTED = 16384  # similarities that the counting program holds at a time
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _reroute(
+    ids,
+    similarity,
+    protected,
+    decode_rows,
+    top_k,
+    threshold,
+    routed,
+    active,
+    rows,
+    K: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+    SLOTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COUNTED: tl.constexpr,
+):
+    """Rewrite the slots that name some experts, or count the experts in use.
+
+    Grid: 1 + (experts / TILE) * (slots / SLOTS). Programs share nothing and need no order. Each
+    finds out by itself which experts are primary, then where its own TILE experts go, and rewrites
+    those of its SLOTS that name one of them. The first program rewrites nothing: it counts, and is
+    the longest, with 4 N^2 bytes to pass through one multiprocessor: 0.5 us for 128 experts at 64
+    bytes a cycle. Ids are asked for before similarities, for loads return in order, and the latter
+    are on their way while it is found out who is primary. All the rest is latency: a launch that
+    only copies the ids takes 1.1 us.
+    """
+    program = tl.program_id(0)
+    if program == 0:
+        _count(ids, similarity, protected, decode_rows, top_k, threshold, active, rows,
+               K, EXPERTS, WIDTH, ROWS, COUNTED)  # fmt: skip
+    else:
+        tiles: tl.constexpr = (EXPERTS + TILE - 1) // TILE
+        first = (program - 1) % tiles * TILE
+        slot = (program - 1) // tiles * SLOTS + tl.arange(0, SLOTS)
+        _move(ids, similarity, protected, decode_rows, top_k, threshold, routed, rows, first, slot,
+              K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+
+
+@triton.jit
+def _move(
+    ids, similarity, protected, decode_rows, top_k, threshold, routed, rows, first, slot,
+    K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
+    ROWS: tl.constexpr,
+):  # fmt: skip
+    """Rewrite the slots among ``slot`` of experts ``first`` and the TILE - 1 after it."""
+    mine = first + tl.arange(0, TILE)
+    strong = tl.load(top_k)
+    early, early_votes = _read(ids, decode_rows, 0, 0, 2, rows, K, EXPERTS, ROWS)
+    inside = slot < rows * K
+    expert = tl.load(ids + slot, mask=inside, other=-1)
+    votes = (tl.load(decode_rows + slot // K, mask=inside, other=0) != 0) & _named(expert, EXPERTS)
+    guarded = tl.load(protected + mine, mask=mine < EXPERTS, other=0) != 0
+    least = _least(threshold)
+    near = _similarities(similarity, mine, EXPERTS, WIDTH)
+    primary = _primary(early, early_votes, strong, ids, decode_rows, rows, K, EXPERTS, WIDTH, ROWS)
+
+    column = tl.arange(0, WIDTH)
+    # Nothing is nearer to a primary expert than itself.
+    near = tl.where(column[None, :] == mine[:, None], float("inf"), near)
+    near = tl.where(primary[None, :] & (near >= least), near, float("-inf"))
+    best = tl.max(near, axis=1)
+    nearest = tl.min(tl.where(near == best[:, None], column[None, :], WIDTH), axis=1)
+    target = tl.where(guarded | (best == float("-inf")), mine, nearest)
+
+    owner = tl.where(votes, expert, 0).to(tl.int32)  # who copies what has no vote
+    there = inside & (owner >= first) & (owner < first + TILE)
+    moved = tl.gather(target, tl.where(there, owner - first, 0), 0)
+    tl.store(routed + slot, tl.where(votes, moved, expert), mask=there)
+
+
+@triton.jit
+def _count(
+    ids, similarity, protected, decode_rows, top_k, threshold, active, rows,
+    K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
+    COUNTED: tl.constexpr,
+):  # fmt: skip
+    """Experts in use before, and after: the primary ones and those that stay where they are."""
+    slots: tl.constexpr = triton.next_power_of_2(K)
+    strong = tl.load(top_k)
+    early, early_votes = _read(ids, decode_rows, 0, 0, 2, rows, K, EXPERTS, ROWS)
+    expert, votes = _read(ids, decode_rows, 0, 0, slots, rows, K, EXPERTS, ROWS)
+    column = tl.arange(0, WIDTH)
+    guarded = tl.load(protected + column, mask=column < EXPERTS, other=0) != 0
+    least = _least(threshold)
+    near = _similarities(similarity, tl.arange(0, COUNTED), EXPERTS, WIDTH)
+    primary = _primary(early, early_votes, strong, ids, decode_rows, rows, K, EXPERTS, WIDTH, ROWS)
+    counts = tl.histogram(expert, WIDTH, mask=votes)
+    for start in range(ROWS, rows, ROWS):
+        expert, votes = _read(ids, decode_rows, start, 0, slots, rows, K, EXPERTS, ROWS)
+        counts += tl.histogram(expert, WIDTH, mask=votes)
+    used = counts > 0
+    firm = primary | (used & guarded)
+    state = used.to(tl.int32) + firm.to(tl.int32)  # 0: not in use, 1: stays if it must, 2: stays
+    total = 0
+    for first in range(0, WIDTH, COUNTED):
+        row = first + tl.arange(0, COUNTED)
+        leaves = tl.max((primary[None, :] & (near >= least)).to(tl.int32), axis=1)
+        near = _similarities(similarity, row + COUNTED, EXPERTS, WIDTH)
+        own = tl.gather(state, row, 0)
+        stays = own > leaves
+        total += tl.sum((own > 0).to(tl.int32) + (stays.to(tl.int32) << 16), axis=0)
+    tl.store(active, total & 0xFFFF)
+    tl.store(active + 1, total >> 16)
+
+
+@triton.jit
+def _primary(
+    expert, votes, strong, ids, decode_rows, rows,
+    K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Which experts are primary, ``[WIDTH]`` bool.
+
+    Slots are read in pairs: ``expert`` is in the first two of the first ROWS rows, read before it
+    was known how many slots are ``strong``.
+    """
+    pair = tl.arange(0, 2 * ROWS) % 2
+    counts = tl.histogram(expert, WIDTH, mask=votes & (pair < strong))
+    for slot in range(0, tl.minimum(strong, K).to(tl.int32), 2):
+        for start in range(tl.where(slot == 0, ROWS, 0), rows, ROWS):
+            expert, votes = _read(ids, decode_rows, start, slot, 2, rows, K, EXPERTS, ROWS)
+            counts += tl.histogram(expert, WIDTH, mask=votes & (slot + pair < strong))
+    return counts > 0
+
+
+@triton.jit
+def _read(
+    ids, decode_rows, first_row, first_slot, SLOTS: tl.constexpr, rows,
+    K: tl.constexpr, EXPERTS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """The experts in SLOTS slots of ROWS rows, ``[ROWS * SLOTS]``, and whether they have a vote."""
+    place = tl.arange(0, ROWS * SLOTS)
+    row, slot = first_row + place // SLOTS, first_slot + place % SLOTS
+    inside = (row < rows) & (slot < K)
+    expert = tl.load(ids + row * K + slot, mask=inside, other=-1)
+    decodes = tl.load(decode_rows + row, mask=inside, other=0) != 0
+    return expert.to(tl.int32), decodes & _named(expert, EXPERTS)
+
+
+@triton.jit
+def _named(expert, EXPERTS: tl.constexpr):
+    """Whether there is such an expert."""
+    return (expert >= 0) & (expert < EXPERTS)
+
+
+@triton.jit
+def _similarities(similarity, row, EXPERTS: tl.constexpr, WIDTH: tl.constexpr):
+    """Rows ``row`` of the matrix, ``[rows,WIDTH]``; NaN, which is above nothing, outside it."""
+    column = tl.arange(0, WIDTH)
+    place = row[:, None] * EXPERTS + column[None, :]
+    there = (row < EXPERTS)[:, None] & (column < EXPERTS)[None, :]
+    return tl.load(similarity + place, mask=there, other=float("nan"))
+
+
+@triton.jit
+def _least(threshold):
+    """The smallest similarity that lets an expert move: any number, where there is no threshold."""
+    limit = tl.load(threshold)
+    return tl.where(limit > 0, limit, -3.4028234663852886e38)
+
+
+_KERNEL = Kernel(_reroute, num_warps=4)
+
+
+def reroute(
+    expert_ids: Tensor,
+    similarity: Tensor,
+    protected: Tensor,
+    decode_rows: Tensor,
+    top_k: Tensor,
+    threshold: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """See :func:`~edgevlm.plugins.sere.reference.reroute`; contiguous, ``N <= MAX_EXPERTS``."""
+    rows, k = expert_ids.shape
+    experts = similarity.shape[0]
+    width = power_of_two(max(experts, _TILE))
+    routed = torch.empty_like(expert_ids)
+    active = torch.empty(2, dtype=torch.int64, device=expert_ids.device)
+    _KERNEL(
+        (1 + blocks(experts, _TILE) * blocks(rows * k, _SLOTS), 1, 1),
+        (expert_ids, similarity, protected, decode_rows, top_k, threshold, routed, active),
+        (rows,),
+        (
+            k,
+            experts,
+            width,
+            _TILE,
+            _SLOTS,
+            min(power_of_two(max(rows, 32)), _ROWS),
+            min(width, _COUNTED // width),
+        ),
+    )
+    return routed, active

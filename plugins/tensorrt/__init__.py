@@ -1,0 +1,1 @@
+"""TensorRT plugins of the operators of this package."""

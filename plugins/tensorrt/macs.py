@@ -1,0 +1,198 @@
+"""``MacsCapacity`` as a plugin of eight launches, which pass on tensors that they change in place."""
+
+from __future__ import annotations
+
+from ...core.launch import power_of_two
+from ..macs.config import SETTINGS
+from ..macs.report import ENTRIES
+from .description import Launch, Operator, Port, Statics, Variant
+from .sizes import Size, ceil_divide, size
+
+_KERNELS = "edgevlm.plugins.macs.kernels"
+_PAIRS = size("R") * "k"
+_ONE = size(1)
+_ROW_CHUNK, _RANKS, _FINISHED = 2048, 128, 64  # as in the modules of the kernels
+
+
+def _variant(
+    grid: tuple[Size, Size], constants: dict[str, int], warps: int = 4, *, fuse: bool = True
+) -> tuple[Variant, ...]:
+    options = {"num_warps": warps} | ({} if fuse else {"enable_fp_fusion": False})
+    return (Variant((*grid, _ONE), constants, options),)
+
+
+def _slots(sizes: Statics) -> dict[str, int]:
+    return {"TOP_K": sizes["k"], "SLOTS": power_of_two(sizes["k"])}
+
+
+def _width(sizes: Statics) -> int:
+    return max(16, power_of_two(sizes["N"]))
+
+
+def _entropy(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    chunk = min(power_of_two(sizes["H"]), _ROW_CHUNK)
+    return _variant((size("R"), _ONE), {"SIZE": sizes["H"], "CHUNK": chunk})
+
+
+def _weights(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    constants = {"ENTRIES": power_of_two(len(ENTRIES)), "CHUNK": _ROW_CHUNK}
+    return _variant((size("R"), _ONE), _slots(sizes) | constants)
+
+
+def _candidates(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    constants = {"EXPERTS": sizes["N"], **_slots(sizes), "CHUNK": 512}
+    # Products and sums stay apart, so that limits have the very bits of the reference.
+    return _variant((size(sizes["N"]), _ONE), constants, 8, fuse=False)
+
+
+def _admission_ranks(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    grid = (size(sizes["N"]), ceil_divide("R", _RANKS))
+    return _variant(grid, {"EXPERTS": sizes["N"], "BLOCK": _RANKS})
+
+
+def _admission(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    constants = {"EXPERTS": sizes["N"], "TOP_K": sizes["k"], "CHUNK": 1024}
+    return _variant((size(sizes["N"]), _ONE), constants, 8)
+
+
+def _queue_ranks(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    grid = (ceil_divide(size("R") * sizes["k"], _RANKS), _ONE)
+    return _variant(grid, {"EXPERTS": sizes["N"], "BLOCK": _RANKS})
+
+
+def _rerouting(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    experts = {"EXPERTS": sizes["N"], "WIDTH": _width(sizes)}
+    rest = {"TOP_K": sizes["k"], "HAS_SIMILARITY": False, "CHUNK": 32}
+    return _variant((size(sizes["N"]), _ONE), experts | rest)
+
+
+def _finish(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    experts = {"EXPERTS": sizes["N"], "WIDTH": _width(sizes)}
+    grid = (ceil_divide("R", _FINISHED), _ONE)
+    return _variant(grid, experts | _slots(sizes) | {"BLOCK": _FINISHED})
+
+
+MACS_CAPACITY = Operator(
+    name="MacsCapacity",
+    inputs=(
+        Port.of("hidden", "T", "R", "H"),
+        Port.of("probabilities", "float32", "R", "N"),
+        Port.of("expert_ids", "int64", "R", "k"),
+        Port.of("expert_weights", "T", "R", "k"),
+        Port.of("rows", "bool", "R"),
+        Port.of("visual_rows", "bool", "R"),
+        Port.of("groups", "float32", "N"),
+        Port.of("settings", "float32", len(SETTINGS)),
+    ),
+    outputs=(
+        Port.of("routed_ids", "int64", "R", "k"),
+        Port.of("routed_weights", "T", "R", "k"),
+        Port.of("report", "float32", len(ENTRIES)),
+    ),
+    scratch=(
+        Port.of("entropy", "float32", "R"),
+        Port.of("units", "int32", "R"),
+        Port.of("state", "int64", 2),
+        Port.of("limits", "int64", "N"),
+        Port.of("asked", "int64", 2, "N"),
+        Port.of("held", "int64", 2, "N"),
+        Port.of("overflows", "int32", "N"),
+        Port.of("keys", "int64", "N", "R"),
+        Port.of("asking", "int32", "N", "R"),
+        Port.of("ordered", "int32", "N", "R"),
+        Port.of("turned_keys", "int64", _PAIRS),
+        Port.of("turned", "int32", _PAIRS),
+        Port.of("queue", "int32", _PAIRS),
+    ),
+    launches=(
+        Launch(
+            name="Entropy",
+            kernel=f"{_KERNELS}.entropy:_entropy",
+            arguments=("hidden", "rows", "visual_rows", "entropy"),
+            writes=("entropy",),
+            variants=_entropy,
+            uses=("H",),
+        ),
+        Launch(
+            name="Weights",
+            kernel=f"{_KERNELS}.weights:_weights",
+            arguments=(
+                *("entropy", "rows", "visual_rows", "expert_ids", "settings"),
+                *("units", "routed_ids", "report", "state"),
+                size("R"),
+            ),
+            writes=("units", "routed_ids", "report", "state"),
+            variants=_weights,
+            uses=("k",),
+        ),
+        Launch(
+            name="Candidates",
+            kernel=f"{_KERNELS}.candidates:_candidates",
+            arguments=(
+                *("probabilities", "expert_ids", "rows", "visual_rows", "groups", "settings"),
+                *("units", "report", "state", "limits", "asked", "keys", "asking"),
+                size("R"),
+            ),
+            writes=("limits", "asked", "keys", "asking"),
+            updates=("report", "state"),
+            variants=_candidates,
+            uses=("N", "k"),
+        ),
+        Launch(
+            name="AdmissionRanks",
+            kernel=f"{_KERNELS}.ranks:_admission_ranks",
+            arguments=("asked", "keys", "asking", "ordered", size("R")),
+            writes=("ordered",),
+            variants=_admission_ranks,
+            uses=("N",),
+        ),
+        Launch(
+            name="Admission",
+            kernel=f"{_KERNELS}.admission:_admission",
+            arguments=(
+                *("probabilities", "visual_rows", "settings", "units", "state", "limits"),
+                *("asked", "held", "overflows", "ordered", "routed_ids", "turned_keys", "turned"),
+                size("R"),
+            ),
+            writes=("held", "overflows", "turned_keys", "turned"),
+            updates=("state", "routed_ids"),
+            variants=_admission,
+            uses=("N", "k"),
+        ),
+        Launch(
+            name="QueueRanks",
+            kernel=f"{_KERNELS}.ranks:_queue_ranks",
+            arguments=("expert_ids", "settings", "state", "turned_keys", "turned", "queue"),
+            writes=("queue",),
+            variants=_queue_ranks,
+            uses=("N", "k"),
+        ),
+        Launch(
+            name="Rerouting",
+            kernel=f"{_KERNELS}.rerouting:_rerouting",
+            arguments=(
+                # The second place is the similarity's, which is read by the option of the torch
+                # engine alone.
+                *("probabilities", "probabilities", "expert_ids", "settings", "units", "state"),
+                *("limits", "held", "overflows", "queue", "routed_ids"),
+            ),
+            writes=(),
+            updates=("held", "routed_ids"),
+            variants=_rerouting,
+            uses=("N", "k"),
+        ),
+        Launch(
+            name="Finish",
+            kernel=f"{_KERNELS}.finish:_finish",
+            arguments=(
+                *("probabilities", "expert_ids", "expert_weights", "visual_rows", "settings"),
+                *("limits", "asked", "held", "routed_ids", "routed_weights", "report"),
+                size("R"),
+            ),
+            writes=("routed_weights",),
+            updates=("report",),
+            variants=_finish,
+            uses=("N", "k"),
+        ),
+    ),
+)
