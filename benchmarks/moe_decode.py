@@ -26,15 +26,14 @@ from torch import Tensor
 
 from ..core import EdgeVLMError, EngineLimits
 from ..models import MoeConfig, Routing, TextConfig, mrope_cos_sin
-from ..plugins.sere.routing import sere_routing
+from ..plugins.sere.config import SereConfig
+from ..runtime.engines.routing import RoutingControl, SereControl
 from ..runtime.engines.torch_fused import FusedNetwork
 from ..runtime.engines.torch_steps import Rows
 from .llm_shapes import RandomState
 from .report import Row, environment, table, write_json
 from .synthetic_router import SyntheticRouter
 from .timing import Timer
-
-Route = Callable[[Tensor, Routing, int], Routing]
 
 
 @dataclass(frozen=True)
@@ -88,63 +87,54 @@ class Decoder:
     def __init__(self, network: FusedNetwork, plan: Plan, router: SyntheticRouter) -> None:
         self.network, self.plan, self.router = network, plan, router
         self.device = network.weights.lm_head.device
-        moe = plan.config.moe
+        moe, layers = plan.config.moe, plan.config.num_layers
         assert moe is not None
-        layers = plan.config.num_layers
-        self._similarity = similarity_tables(layers, moe.num_experts).to(self.device)
+        self._similarity = similarity_tables(layers, moe.num_experts)
         # The least replaceable ones of each layer.
-        alike = self._similarity - 2 * torch.eye(moe.num_experts, device=self.device)
+        alike = self._similarity - 2 * torch.eye(moe.num_experts)
         places = alike.amax(dim=2).topk(plan.protected, dim=1, largest=False).indices
-        flags = torch.zeros(layers, moe.num_experts, dtype=torch.bool, device=self.device)
+        flags = torch.zeros(layers, moe.num_experts, dtype=torch.bool)
         self._protected = flags.scatter(1, places, True)
-        self._active = torch.zeros(layers, 2, dtype=torch.int64, device=self.device)
 
     def step(self, batch: int, threshold: float | None) -> Callable[[], Tensor]:
-        """A decode step; ``threshold`` of ``None`` leaves routing as it is."""
-        config, context = self.plan.config, self.plan.context
-        weights = self.network.weights
+        """A decode step; ``threshold`` of ``None`` leaves routing as it is.
+
+        Only the step that was made last is right, as it sets the control of all.
+        """
+        plan, context = self.plan, self.plan.context
+        experts, dtype = self.network.experts, self.network.weights.lm_head.dtype
+        sere = None
+        if threshold is not None:
+            config = SereConfig(plan.top_k, threshold, plan.protected)
+            sere = SereControl(config, self._similarity, self._protected)
+        experts.control(RoutingControl(sere))
+        experts.begin_decode(batch, 0)
+        choices = [
+            self.router.route(layer, batch, 1, self.device, dtype)
+            for layer in range(plan.config.num_layers)
+        ]
+        everyone = torch.ones(batch, dtype=torch.bool, device=self.device)
+
+        def route(hidden: Tensor, routing: Routing, layer: int) -> Routing:
+            ids, weights = choices[layer]
+            chosen = dataclasses.replace(routing, ids=ids, weights=weights)
+            return experts.route_tokens(chosen, everyone, layer)
+
         generator = torch.Generator(self.device).manual_seed(batch)
-        embeds = torch.randn(
-            batch,
-            config.hidden_size,
-            dtype=weights.lm_head.dtype,
-            device=self.device,
-            generator=generator,
-        )
+        shape = (batch, plan.config.hidden_size)
+        embeds = torch.empty(shape, dtype=dtype, device=self.device).normal_(generator=generator)
         positions = torch.full((3, batch), context, device=self.device)
-        cos, sin = mrope_cos_sin(positions, config, embeds.dtype)
+        cos, sin = mrope_cos_sin(positions, plan.config, dtype)
         slots = torch.arange(batch, device=self.device)
         rows = Rows(cos, sin, slots, torch.full_like(slots, context))
-        route = self._route(batch, threshold)
         return lambda: self.network.logits(self.network.tokens(embeds.clone(), rows, route))
 
     def active(self, step: Callable[[], Tensor]) -> list[float]:
         """Experts per layer before and after, of one step with re-routing."""
-        self._active.zero_()
+        before = self.network.experts.totals().active
         step()
-        return self._active.float().mean(0).tolist()
-
-    def _route(self, batch: int, threshold: float | None) -> Route:
-        dtype = self.network.weights.lm_head.dtype
-        choices = [
-            self.router.route(layer, batch, 1, self.device, dtype)
-            for layer in range(self.plan.config.num_layers)
-        ]
-        everyone = torch.ones(batch, dtype=torch.bool, device=self.device)
-        # Without re-routing the kernel is not launched; K of 0 counts and changes nothing.
-        strength = torch.tensor([self.plan.top_k], device=self.device)
-        limit = torch.tensor([threshold or 0.0], device=self.device)
-
-        def route(hidden: Tensor, routing: Routing, layer: int) -> Routing:
-            ids, weights = choices[layer]
-            if threshold is not None:
-                ids, active = sere_routing(
-                    ids, self._similarity[layer], self._protected[layer], everyone, strength, limit
-                )
-                self._active[layer] = active
-            return dataclasses.replace(routing, ids=ids, weights=weights)
-
-        return route
+        done = self.network.experts.totals().active - before
+        return [float(count) for count in done.float().mean(0)]
 
 
 def measure(decoder: Decoder, timer: Timer) -> Iterator[dict[str, Any]]:

@@ -9,15 +9,25 @@ from .reference import moe_experts
 
 
 def grouped_experts(
-    hidden: Tensor, expert_ids: Tensor, expert_weights: Tensor, gate_up: Tensor, down: Tensor
+    hidden: Tensor,
+    expert_ids: Tensor,
+    expert_weights: Tensor,
+    gate_up: Tensor,
+    down: Tensor,
+    active: int | None = None,
 ) -> Tensor:
     """:func:`~edgevlm.plugins.experts.reference.moe_experts`, by kernels where they are usable.
 
     With kernels, a CUDA graph can capture the call; it then holds for any routing of as many rows.
+
+    Args:
+        active: about how many experts are in use, where that is known to be fewer than rows could
+            use: they then have more rows each. A matter of speed alone.
     """
     if not len(hidden) or not usable(hidden):
         return moe_experts(hidden, expert_ids, expert_weights, gate_up, down)
     from .kernels.experts import kernel_experts
+    from .kernels.tiling import choose_tiling
 
     return kernel_experts(
         hidden.contiguous(),

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from ...core.launch import Kernel, blocks, power_of_two
 
-MAX_EXPERTS = 512
 _TILE = 16  # experts whose slots one program rewrites
 _SLOTS = 256  # that it looks at for them
 _ROWS = 128  # whose votes a program reads at a time
+_FEW_ROWS = 64  # up to which four warps are faster than eight
 _COUNTED = 16384  # similarities that the counting program holds at a time
+_LEAST_WIDTH = 64
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -34,27 +35,34 @@ def _reroute(
     SLOTS: tl.constexpr,
     ROWS: tl.constexpr,
     COUNTED: tl.constexpr,
+    ADD: tl.constexpr,
 ):
     """Rewrite the slots that name some experts, or count the experts in use.
 
-    Grid: 1 + (experts / TILE) * (slots / SLOTS). Programs share nothing and need no order. Each
-    finds out by itself which experts are primary, then where its own TILE experts go, and rewrites
-    those of its SLOTS that name one of them. The first program rewrites nothing: it counts, and is
-    the longest, with 4 N^2 bytes to pass through one multiprocessor: 0.5 us for 128 experts at 64
-    bytes a cycle. Ids are asked for before similarities, for loads return in order, and the latter
-    are on their way while it is found out who is primary. All the rest is latency: a launch that
-    only copies the ids takes 1.1 us.
+    Grid: counters + (experts / TILE) * (slots / SLOTS). Programs share nothing and need no order.
+    Each finds out by itself which experts are primary, then where its own TILE experts go, and
+    rewrites those of its SLOTS that name one of them. Ids are asked for before similarities, for
+    loads return in order, and the latter are on their way while it is found out who is primary.
+
+    Counts that are stored take one program that sees the whole matrix, the longest of all: 4 N^2
+    bytes through one multiprocessor, at 64 bytes a cycle 0.5 us for 128 experts. Counts that are
+    added (ADD) take one for each TILE experts. All the rest is latency: a launch that only copies
+    the ids takes 1.1 us.
     """
+    tiles: tl.constexpr = (EXPERTS + TILE - 1) // TILE
+    counters: tl.constexpr = tiles if ADD else 1
     program = tl.program_id(0)
-    if program == 0:
-        _count(ids, similarity, protected, decode_rows, top_k, threshold, active, rows,
-               K, EXPERTS, WIDTH, ROWS, COUNTED)  # fmt: skip
-    else:
-        tiles: tl.constexpr = (EXPERTS + TILE - 1) // TILE
-        first = (program - 1) % tiles * TILE
-        slot = (program - 1) // tiles * SLOTS + tl.arange(0, SLOTS)
+    first = (program if ADD else program - 1) % tiles * TILE
+    if program >= counters:
+        slot = (program - counters) // tiles * SLOTS + tl.arange(0, SLOTS)
         _move(ids, similarity, protected, decode_rows, top_k, threshold, routed, rows, first, slot,
               K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+    elif ADD:
+        _add(ids, similarity, protected, decode_rows, top_k, threshold, active, rows, first,
+             K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+    else:
+        _count(ids, similarity, protected, decode_rows, top_k, threshold, active, rows,
+               K, EXPERTS, WIDTH, ROWS, COUNTED)  # fmt: skip
 
 
 @triton.jit
@@ -64,29 +72,41 @@ def _move(
     ROWS: tl.constexpr,
 ):  # fmt: skip
     """Rewrite the slots among ``slot`` of experts ``first`` and the TILE - 1 after it."""
-    mine = first + tl.arange(0, TILE)
-    strong = tl.load(top_k)
-    early, early_votes = _read(ids, decode_rows, 0, 0, 2, rows, K, EXPERTS, ROWS)
     inside = slot < rows * K
     expert = tl.load(ids + slot, mask=inside, other=-1)
     votes = (tl.load(decode_rows + slot // K, mask=inside, other=0) != 0) & _named(expert, EXPERTS)
-    guarded = tl.load(protected + mine, mask=mine < EXPERTS, other=0) != 0
-    least = _least(threshold)
-    near = _similarities(similarity, mine, EXPERTS, WIDTH)
-    primary = _primary(early, early_votes, strong, ids, decode_rows, rows, K, EXPERTS, WIDTH, ROWS)
-
-    column = tl.arange(0, WIDTH)
-    # Nothing is nearer to a primary expert than itself.
-    near = tl.where(column[None, :] == mine[:, None], float("inf"), near)
-    near = tl.where(primary[None, :] & (near >= least), near, float("-inf"))
-    best = tl.max(near, axis=1)
-    nearest = tl.min(tl.where(near == best[:, None], column[None, :], WIDTH), axis=1)
-    target = tl.where(guarded | (best == float("-inf")), mine, nearest)
-
+    target = _targets(ids, similarity, protected, decode_rows, top_k, threshold, rows, first,
+                      K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
     owner = tl.where(votes, expert, 0).to(tl.int32)  # who copies what has no vote
     there = inside & (owner >= first) & (owner < first + TILE)
     moved = tl.gather(target, tl.where(there, owner - first, 0), 0)
     tl.store(routed + slot, tl.where(votes, moved, expert), mask=there)
+
+
+@triton.jit
+def _add(
+    ids, similarity, protected, decode_rows, top_k, threshold, active, rows, first,
+    K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
+    ROWS: tl.constexpr,
+):  # fmt: skip
+    """Add to ``active`` those of TILE experts that are in use, and those that stay so."""
+    slots: tl.constexpr = triton.next_power_of_2(K)
+    bins: tl.constexpr = max(TILE, 32)
+    expert, votes = _read(ids, decode_rows, 0, 0, slots, rows, K, EXPERTS, ROWS)
+    target = _targets(ids, similarity, protected, decode_rows, top_k, threshold, rows, first,
+                      K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+    own = votes & (expert >= first) & (expert < first + TILE)
+    counts = tl.histogram(expert - first, bins, mask=own)
+    for start in range(ROWS, rows, ROWS):
+        expert, votes = _read(ids, decode_rows, start, 0, slots, rows, K, EXPERTS, ROWS)
+        own = votes & (expert >= first) & (expert < first + TILE)
+        counts += tl.histogram(expert - first, bins, mask=own)
+    mine = tl.arange(0, TILE)
+    used = (tl.gather(counts, mine, 0) > 0).to(tl.int32)
+    stays = used * (target == first + mine).to(tl.int32)
+    both = tl.sum(used + (stays << 16), axis=0)
+    tl.atomic_add(active, (both & 0xFFFF).to(tl.int64), sem="relaxed")
+    tl.atomic_add(active + 1, (both >> 16).to(tl.int64), sem="relaxed")
 
 
 @triton.jit
@@ -95,7 +115,8 @@ def _count(
     K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
     COUNTED: tl.constexpr,
 ):  # fmt: skip
-    """Experts in use before, and after: the primary ones and those that stay where they are."""
+    """Store how many experts are in use, and how many of them stay so: the primary ones and those
+    that do not move, wherever the others go."""
     slots: tl.constexpr = triton.next_power_of_2(K)
     strong = tl.load(top_k)
     early, early_votes = _read(ids, decode_rows, 0, 0, 2, rows, K, EXPERTS, ROWS)
@@ -113,8 +134,8 @@ def _count(
     firm = primary | (used & guarded)
     state = used.to(tl.int32) + firm.to(tl.int32)  # 0: not in use, 1: stays if it must, 2: stays
     total = 0
-    for first in range(0, WIDTH, COUNTED):
-        row = first + tl.arange(0, COUNTED)
+    for start in range(0, WIDTH, COUNTED):
+        row = start + tl.arange(0, COUNTED)
         leaves = tl.max((primary[None, :] & (near >= least)).to(tl.int32), axis=1)
         near = _similarities(similarity, row + COUNTED, EXPERTS, WIDTH)
         own = tl.gather(state, row, 0)
@@ -122,6 +143,30 @@ def _count(
         total += tl.sum((own > 0).to(tl.int32) + (stays.to(tl.int32) << 16), axis=0)
     tl.store(active, total & 0xFFFF)
     tl.store(active + 1, total >> 16)
+
+
+@triton.jit
+def _targets(
+    ids, similarity, protected, decode_rows, top_k, threshold, rows, first,
+    K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
+    ROWS: tl.constexpr,
+):  # fmt: skip
+    """Where experts ``first`` and the TILE - 1 after it go, if they are in use."""
+    mine = first + tl.arange(0, TILE)
+    strong = tl.load(top_k)
+    early, early_votes = _read(ids, decode_rows, 0, 0, 2, rows, K, EXPERTS, ROWS)
+    guarded = tl.load(protected + mine, mask=mine < EXPERTS, other=0) != 0
+    least = _least(threshold)
+    near = _similarities(similarity, mine, EXPERTS, WIDTH)
+    primary = _primary(early, early_votes, strong, ids, decode_rows, rows, K, EXPERTS, WIDTH, ROWS)
+
+    column = tl.arange(0, WIDTH)
+    # Nothing is nearer to a primary expert than itself.
+    near = tl.where(column[None, :] == mine[:, None], float("inf"), near)
+    near = tl.where(primary[None, :] & (near >= least), near, float("-inf"))
+    best = tl.max(near, axis=1)
+    nearest = tl.min(tl.where(near == best[:, None], column[None, :], WIDTH), axis=1)
+    return tl.where(guarded | (best == float("-inf")), mine, nearest)
 
 
 @triton.jit
@@ -179,7 +224,8 @@ def _least(threshold):
     return tl.where(limit > 0, limit, -3.4028234663852886e38)
 
 
-_KERNEL = Kernel(_reroute, num_warps=4)
+_FEW = Kernel(_reroute, num_warps=4)
+_MANY = Kernel(_reroute, num_warps=8)
 
 
 def reroute(
@@ -189,15 +235,21 @@ def reroute(
     decode_rows: Tensor,
     top_k: Tensor,
     threshold: Tensor,
+    totals: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`~edgevlm.plugins.sere.reference.reroute`; contiguous, ``N <= MAX_EXPERTS``."""
+    """See :func:`~edgevlm.plugins.sere.routing.sere_routing`; contiguous, ``N <= 512``."""
     rows, k = expert_ids.shape
     experts = similarity.shape[0]
-    width = power_of_two(max(experts, _TILE))
+    width = power_of_two(max(experts, _LEAST_WIDTH))
     routed = torch.empty_like(expert_ids)
-    active = torch.empty(2, dtype=torch.int64, device=expert_ids.device)
-    _KERNEL(
-        (1 + blocks(experts, _TILE) * blocks(rows * k, _SLOTS), 1, 1),
+    active = totals
+    if active is None:
+        active = torch.empty(2, dtype=torch.int64, device=expert_ids.device)
+    tiles = blocks(experts, _TILE)
+    counters = 1 if totals is None else tiles
+    launch = _FEW if rows <= _FEW_ROWS else _MANY
+    launch(
+        (counters + tiles * blocks(rows * k, _SLOTS), 1, 1),
         (expert_ids, similarity, protected, decode_rows, top_k, threshold, routed, active),
         (rows,),
         (
@@ -208,6 +260,7 @@ def reroute(
             _SLOTS,
             min(power_of_two(max(rows, 32)), _ROWS),
             min(width, _COUNTED // width),
+            totals is not None,
         ),
     )
     return routed, active

@@ -21,15 +21,22 @@ def sere_routing(
     decode_rows: Tensor,
     top_k: Tensor,
     threshold: Tensor,
+    totals: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`~edgevlm.plugins.sere.reference.reroute`, by one kernel where that is usable."""
+    """:func:`~edgevlm.plugins.sere.reference.reroute`, by one kernel where that is usable.
+
+    Args:
+        totals: ``[2]`` int64 that the counts are added to. It is then returned in their place;
+            the kernel adds for nothing, and counts faster so.
+    """
     given = (expert_ids, similarity, protected, decode_rows, top_k, threshold)
     fits = expert_ids.is_cuda and similarity.shape[0] <= _MAX_EXPERTS
     if not fits or not _triton_works(expert_ids.device):
-        return reference.reroute(*given)
+        routed, active = reference.reroute(*given)
+        return routed, active if totals is None else totals.add_(active)
     from .kernel import reroute
 
-    return reroute(*(tensor.contiguous() for tensor in given))
+    return reroute(*(tensor.contiguous() for tensor in given), totals)
 
 
 @cache

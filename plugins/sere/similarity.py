@@ -81,7 +81,7 @@ class LinearCKA:
         self._chunks = 0
 
     def update(self, outputs: Tensor) -> None:
-        centred = (outputs - outputs.mean(dim=1, keepdim=True)).double()  # [N,c,H]
+        centred = (outputs - outputs.mean(dim=1, keepdim=True)).float()  # [N,c,H]
         inner = _gram(centred @ centred.mT)  # [N,N], of kernels [N,c,c]
         norms = inner.diagonal().sqrt()
         product = norms[:, None] * norms

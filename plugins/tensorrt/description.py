@@ -117,6 +117,7 @@ class Operator:
         scratch: tensors from launch to launch.
         types: what ``"T"`` may stand for.
         attributes: static sizes that no input tells.
+        sources: modules, the kernels' among them, that decide what it computes.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Operator:
     scratch: tuple[Port, ...] = ()
     types: tuple[str, ...] = FLOATING
     attributes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     ports: dict[str, Port] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,11 +146,6 @@ class Operator:
     def statics(self) -> tuple[str, ...]:
         """The static sizes that its launches need, in alphabetic order."""
         return tuple(sorted(self._symbols() - {ROWS}))
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Those its kernels are in, in order."""
-        return tuple(dict.fromkeys(launch.module for launch in self.launches))
 
     def solve(
         self, shapes: Sequence[Sequence[Any]], arithmetic: Arithmetic = INTEGERS
@@ -184,6 +181,7 @@ class Operator:
             launches=(launch,),
             types=self.types if floating else (),
             attributes=tuple(sorted((_symbols(outputs) | launch.symbols) - set(told))),
+            sources=self.sources,
         )
 
     def _symbols(self) -> set[str]:

@@ -9,7 +9,7 @@ import torch
 from ...core.launch import power_of_two
 from ..experts.kernels.tiling import TILINGS, Tile, Tiling, choose_tiling
 from .description import Launch, Operator, Port, Statics, Variant
-from .sizes import Size, ceil_divide, minimum, size
+from .sizes import Size, minimum, size
 
 _KERNELS = "edgevlm.plugins.tensorrt.kernels"
 _COMBINE = "edgevlm.plugins.experts.kernels.combine:_combine"
@@ -156,5 +156,13 @@ MOE_EXPERTS = Operator(
             variants=_combine,
             uses=("H", "N", "k"),
         ),
+    ),
+    sources=(
+        *(
+            f"edgevlm.plugins.experts.kernels.{name}"
+            for name in ("plan", "gate_up", "down", "combine", "tiling")
+        ),
+        _KERNELS,
+        "edgevlm.plugins.tensorrt.experts",
     ),
 )

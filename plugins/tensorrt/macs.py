@@ -195,4 +195,14 @@ MACS_CAPACITY = Operator(
             uses=("N", "k"),
         ),
     ),
+    sources=(
+        *(
+            f"{_KERNELS}.{name}"
+            for name in (
+                *("entropy", "weights", "candidates", "ranks", "admission", "rerouting"),
+                *("finish", "settings"),
+            )
+        ),
+        "edgevlm.plugins.tensorrt.macs",
+    ),
 )

@@ -70,4 +70,9 @@ SERE_ROUTING = Operator(
         ),
     ),
     types=(),
+    sources=(
+        "edgevlm.plugins.sere.kernel",
+        "edgevlm.plugins.tensorrt.kernels",
+        "edgevlm.plugins.tensorrt.sere",
+    ),
 )

@@ -99,15 +99,15 @@ class ExpertHost:
         if sere is None:
             return routing
         place = self._places[layer]
-        ids, active = sere_routing(
+        ids, _ = sere_routing(
             routing.ids,
             self._similarity[place],
             self._protected[place],
             rows,
             self._top_k,
             self._threshold,
+            totals=self._active[place],
         )
-        self._active[place] += active
         weights = routing.weights
         if sere.config.merge_duplicates:
             ids, weights = merge_duplicates(ids, weights, self._experts)
@@ -147,7 +147,8 @@ class ExpertHost:
 
     def products(self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor) -> Tensor:
         """The weighted sum ``[R,H]`` of the experts of each row."""
-        return grouped_experts(hidden, routing.ids, routing.weights, gate_up, down)
+        active = self._experts // 2 if self._control.sere is not None else None
+        return grouped_experts(hidden, routing.ids, routing.weights, gate_up, down, active)
 
 
 def _copy(sums: Tensor) -> Tensor:
