@@ -14,6 +14,7 @@ _VERBS = {
     "build": "build an engine directory from a Hugging Face checkpoint",
     "inspect": "show what an engine directory holds and whether it is still valid",
     "verify": "compare an engine with the reference and record how close it is",
+    "calibrate": "measure what the routing of experts needs to know of a checkpoint",
     "estimate": "count the memory an engine will need, before anything is built",
     "doctor": "say what works on this machine, and what is missing",
     "pruners": "list the visual-token pruners, built in and third-party",
@@ -21,6 +22,9 @@ _VERBS = {
     "keys": "add, list or remove the keys of the service's clients",
     "service": "install, watch or remove the service under systemd",
     "visualize": "draw which parts of an image each pruner keeps",
+    "prepare_dataset": "make a data set to measure accuracy on",
+    "evaluate": "measure accuracy under pruners, ratios and engines, with a report",
+    "run_dart_accuracy": "compare accuracy without pruning and with DART",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,31 @@ from ..core import UsageError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare one flag per setting."""
     from ..jetson.config_help import SETTING_HELP
-    from ..jetson.config_layers import setting_types
+    from ..jetson.config_layers import setting_types, setting_words
 
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file (TOML)")
     parser.add_argument(
         "--print-config", action="store_true", help="print every setting and where it is from"
     )
+    words = setting_words()
     for name, kind in setting_types().items():
         flag = f"--{name.replace('_', '-')}"
         common: dict[str, Any] = {"default": argparse.SUPPRESS, "help": SETTING_HELP[name]}
         if kind is bool:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
         else:
-            parser.add_argument(flag, type=kind, metavar=_METAVARS.get(kind, "TEXT"), **common)
+            parse = partial(_word_or, kind, words[name]) if words[name] else kind
+            parser.add_argument(flag, type=parse, metavar=_METAVARS.get(kind, "TEXT"), **common)
+
+
+def _word_or(kind: type, words: tuple[str, ...], text: str) -> Any:
+    if text in words:
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        legal = f"a {kind.__name__} or {', '.join(words)}"
+        raise argparse.ArgumentTypeError(f"must be {legal}, got {text!r}") from None
 
 
 _METAVARS: dict[type, str] = {int: "N", float: "X", Path: "PATH"}

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..core import UsageError
 from ..models import Checkpoint
+from ..plugins.experts.truncation import TruncationConfig
 from ..plugins.macs.config import MacsConfig
 from ..plugins.macs.counts_file import load_counts
 from ..plugins.macs.report import MacsReport
@@ -25,6 +26,7 @@ class ExpertRoutingConfig:
     """Control of a mixture of experts; ``None`` leaves its part alone.
 
     Attributes:
+        truncation: fewer experts per token, to compare with; the target torch only.
         sere: re-routing at decode; needs ``sere_file``.
         macs: capacity at prefill; without ``macs_file`` all experts count as shared.
         sere_file, macs_file: written by ``edgevlm calibrate`` for the runtime's checkpoint.
@@ -37,6 +39,7 @@ class ExpertRoutingConfig:
     macs: MacsConfig | None = None
     sere_file: Path | None = None
     macs_file: Path | None = None
+    truncation: TruncationConfig | None = None
 
     def __post_init__(self) -> None:
         by_expert = self.macs is not None and self.macs.similarity == "expert"
@@ -61,6 +64,7 @@ class ExpertRoutingConfig:
         return cls(
             sere=SereConfig.from_mapping(parts["sere"]) if "sere" in parts else None,
             macs=MacsConfig.from_mapping(parts["macs"]) if "macs" in parts else None,
+            truncation=_truncation(parts["truncation"]) if "truncation" in parts else None,
             **files,
         )
 
@@ -73,10 +77,10 @@ class ExpertRoutingConfig:
         """
         moe, layers = checkpoint.config.text.moe, checkpoint.config.text.moe_layers
         if moe is None:
-            if self.sere is None and self.macs is None:
+            if self.sere is None and self.macs is None and self.truncation is None:
                 return RoutingControl()
             raise UsageError(
-                f"{checkpoint.directory}: has no experts, so neither SERE nor MACS applies"
+                f"{checkpoint.directory}: has no experts, so their routing cannot be controlled"
             )
         sere = macs = similarity = None
         if self.sere_file is not None and (self.sere is not None or self.macs is not None):
@@ -92,7 +96,13 @@ class ExpertRoutingConfig:
                 groups = load_counts(self.macs_file, checkpoint).groups(self.macs.group_threshold)
             by_expert = self.macs.similarity == "expert"
             macs = MacsControl(self.macs, groups, similarity if by_expert else None)
-        return RoutingControl(sere, macs)
+        return RoutingControl(sere, macs, self.truncation)
+
+
+def _truncation(raw: Any) -> TruncationConfig:
+    if not isinstance(raw, Mapping) or not {"top_k"} <= set(raw) <= {"top_k", "prompts"}:
+        raise UsageError(f"truncation is an object of top_k and prompts, got {raw!r}")
+    return TruncationConfig(**raw)
 
 
 def routing_profile(totals: RoutingTotals, top_k: int, experts: int) -> dict[str, Any]:

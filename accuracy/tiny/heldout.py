@@ -41,8 +41,10 @@ class HeldOutSample:
         return self.content[-1]["text"]
 
 
-def heldout(task: str, bucket: str, n: int, seed: int = 0) -> Iterator[HeldOutSample]:
-    """``n`` held-out prompts of one task and bucket, one question each.
+def heldout(
+    task: str, bucket: str, n: int, seed: int = 0, *, first: int = 0
+) -> Iterator[HeldOutSample]:
+    """Held-out prompts ``first`` to ``n - 1`` of one task and bucket, one question each.
 
     Deterministic: sample ``i`` depends on ``(task, bucket, seed, i)`` alone. No training prompt is
     among them, whatever the seeds.
@@ -53,7 +55,7 @@ def heldout(task: str, bucket: str, n: int, seed: int = 0) -> Iterator[HeldOutSa
     if bucket not in BUCKETS:
         raise ValueError(f"no bucket {bucket!r}; there are {', '.join(BUCKETS)}")
     tables = render_tables()
-    for index in range(n):
+    for index in range(first, n):
         yield _sample(task, bucket, index, seed, tables)
 
 

@@ -37,10 +37,10 @@ from ...runtime import (
 from ...runtime.engines import open_engines
 from ...runtime.processor import Processor
 from ...runtime.request import Part
+from ..evaluation.remembered_vision import RememberedVision
 from .buckets import BUCKETS
 from .heldout import HeldOutSample, heldout, tasks_of
 from .questions import TASKS
-from .remembered_vision import RememberedVision
 from .score_tables import by_algorithm, by_ratio
 from .scores import UNPRUNED, Score, Scores, Setting
 
@@ -81,7 +81,7 @@ def _open(engine: Path, device: str | None) -> Runtime:
     assert opened.vision is not None
     processor = Processor.from_directories(llm, visual, opened.vision.limits.max_image_tokens)
     vision = RememberedVision(opened.vision, _REMEMBERED)
-    return Runtime(opened.llm, vision, processor, opened.config)
+    return Runtime(opened.llm, vision, processor, opened.config, checkpoint=opened.checkpoint)
 
 
 def _header(title: str, command: Sequence[str]) -> Iterator[str]:

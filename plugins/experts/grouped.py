@@ -27,7 +27,6 @@ def grouped_experts(
     if not len(hidden) or not usable(hidden):
         return moe_experts(hidden, expert_ids, expert_weights, gate_up, down)
     from .kernels.experts import kernel_experts
-    from .kernels.tiling import choose_tiling
 
     return kernel_experts(
         hidden.contiguous(),

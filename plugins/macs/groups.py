@@ -28,7 +28,7 @@ def expert_groups(counts: Tensor, threshold: float) -> Tensor:
     share = (visual / (visual + text)).where(used, 0.5)
     near = 1e-9  # of the border: counts with a share on it belong to the group
     visual_experts = used & (share >= 0.5 + threshold - near)
-    text_experts = used & (share <= 0.5 - threshold + near)
+    text_experts = used & ~visual_experts & (share <= 0.5 - threshold + near)
     return visual_experts.float() - text_experts.float()
 
 

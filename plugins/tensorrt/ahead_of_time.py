@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core import EngineError
-from .description import Launch, Operator, Statics, Variant
+from .description import Launch, Operator, Variant
 
 # No documented way asks TensorRT for more shared memory than every program may have, so pipelines
 # are made as short as that takes.

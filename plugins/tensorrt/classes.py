@@ -53,16 +53,19 @@ def creator(trt: Any, operator: Operator, device: torch.device) -> Any:
 def _plugin_class(trt: Any, operator: Operator, device: torch.device) -> Any:
     inputs, outputs = operator.inputs, operator.outputs
 
-    class Plugin(  # type: ignore[misc]  # classes known only at run time
-        trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuild, trt.IPluginV3OneRuntime
-    ):
+    bases: Any = (
+        trt.IPluginV3,
+        trt.IPluginV3OneCore,
+        trt.IPluginV3OneBuild,
+        trt.IPluginV3OneRuntime,
+    )
+
+    class Plugin(*bases):  # type: ignore[misc]  # classes known only at run time
         """``statics`` are known once it is configured, or from the start if it is from a plan."""
 
         def __init__(self, statics: dict[str, int]) -> None:
-            trt.IPluginV3.__init__(self)
-            trt.IPluginV3OneCore.__init__(self)
-            trt.IPluginV3OneBuild.__init__(self)
-            trt.IPluginV3OneRuntime.__init__(self)
+            for base in bases:
+                base.__init__(self)
             self.statics = dict(statics)
             self.plugin_name = operator.name
             self.plugin_version = VERSION
@@ -199,4 +202,5 @@ def _kernel_dtype(name: str) -> torch.dtype:
 def _on_stream(stream: int, device: torch.device) -> AbstractContextManager[object]:
     if device.type == "cpu":
         return nullcontext()
-    return torch.cuda.stream(torch.cuda.ExternalStream(stream, device))
+    external = torch.cuda.ExternalStream(stream, device)  # type: ignore[no-untyped-call]
+    return torch.cuda.stream(external)

@@ -1,4 +1,4 @@
-"""``MacsCapacity`` as a plugin of eight launches, which pass on tensors that they change in place."""
+"""``MacsCapacity`` as one plugin: eight launches, some of which change tensors in place."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import Parameter, Signature
+from types import GenericAlias
 from typing import Any
 
 from .ahead_of_time import compile_kernel
@@ -39,12 +40,11 @@ def register_quick(trt: Any, operator: Operator) -> None:
     assert order == [*names, *("" for _ in numbers), *written], f"{operator.name}: {order}"
     identifier = f"{NAMESPACE}::{operator.name}"
     quick = _QuickOperator(trt, plugin, operator)
-    descriptions = tuple[(plugin.TensorDesc,) * len(written)]  # type: ignore[misc]
-    plugin.register(identifier)(quick.function(quick.describe, (), descriptions))
-    plugin.autotune(identifier)(
-        quick.function(quick.combinations, ("outputs",), list[plugin.AutoTuneCombination])
-    )
-    kernel = tuple[str, str, plugin.KernelLaunchParams, plugin.SymIntExprs]
+    returns = GenericAlias(tuple, (plugin.TensorDesc,) * len(written))
+    plugin.register(identifier)(quick.function(quick.describe, (), returns))
+    combinations = GenericAlias(list, (plugin.AutoTuneCombination,))
+    plugin.autotune(identifier)(quick.function(quick.combinations, ("outputs",), combinations))
+    kernel = GenericAlias(tuple, (str, str, plugin.KernelLaunchParams, plugin.SymIntExprs))
     plugin.aot_impl(identifier)(quick.function(quick.compiled, ("outputs", "tactic"), kernel))
 
 

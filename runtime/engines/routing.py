@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from ...core import PipelineIO, UsageError
+from ...plugins.experts.truncation import TruncationConfig
 from ...plugins.macs.config import MacsConfig
 from ...plugins.sere.config import SereConfig
 
@@ -39,6 +40,7 @@ class RoutingControl:
 
     sere: SereControl | None = None
     macs: MacsControl | None = None
+    truncation: TruncationConfig | None = None
 
     def check(self, layers: int, experts: int) -> None:
         """Refuse tables made for another model.
@@ -49,6 +51,8 @@ class RoutingControl:
         Raises:
             UsageError: the model has none, or a table's shape differs.
         """
+        if self.truncation is not None and not layers:
+            raise UsageError("truncation controls a mixture of experts; this model is dense")
         tables = {
             "sere": self.sere and self.sere.protected.shape,
             "macs": self.macs and self.macs.groups.shape,

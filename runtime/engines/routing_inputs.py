@@ -60,6 +60,8 @@ class RoutingInputs:
                     f"the engine was built without {name}; rebuild it with --routing {name}, or"
                     " use an engine built for the target torch"
                 )
+        if control.truncation is not None:
+            raise UsageError("truncation is an option of the target torch only")
         if sere is not None and sere.config.merge_duplicates:
             raise UsageError("merge_duplicates is an option of the target torch only")
         if macs is not None and (

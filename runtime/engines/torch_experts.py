@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...models import Routing, TextConfig
 from ...plugins.experts.grouped import grouped_experts
+from ...plugins.experts.truncation import TruncationConfig, distinct_experts, first_slots
 from ...plugins.macs.config import SETTINGS
 from ...plugins.macs.limiting import limited_experts, limited_routing
 from ...plugins.macs.report import ENTRIES
@@ -57,7 +58,7 @@ class ExpertHost:
         sere, macs = self._control.sere, self._control.macs
         # What has settings in a tensor serves them all; the other method is made of its numbers.
         limits = macs and (macs.config if macs.config.method == _EXPANDED else True)
-        return sere and sere.config.merge_duplicates, limits
+        return sere and sere.config.merge_duplicates, limits, self._control.truncation
 
     @property
     def limits_prompts(self) -> bool:
@@ -83,11 +84,11 @@ class ExpertHost:
 
     def begin_decode(self, batch: int, generated: int) -> None:
         """Set the strength of a step; called once before it."""
+        self._steps += self._control.sere is not None or self._control.truncation is not None
         if self._control.sere is not None:
             top_k, threshold = self._control.sere.config.at(batch, generated)
             self._top_k.fill_(top_k)
             self._threshold.fill_(threshold)
-            self._steps += 1
 
     def begin_prompt(self) -> None:
         """Called once before a prompt."""
@@ -95,10 +96,14 @@ class ExpertHost:
 
     def route_tokens(self, routing: Routing, rows: Tensor, layer: int) -> Routing:
         """Control of a decode step; ``rows [R]`` bool are those that are no padding."""
-        sere = self._control.sere
+        sere, place = self._control.sere, self._places[layer]
+        if self._control.truncation is not None:
+            before = distinct_experts(routing.ids, rows, self._experts)
+            routing = self._truncated(routing, self._control.truncation)
+            after = distinct_experts(routing.ids, rows, self._experts)
+            self._active[place] += torch.stack((before, after))
         if sere is None:
             return routing
-        place = self._places[layer]
         ids, _ = sere_routing(
             routing.ids,
             self._similarity[place],
@@ -118,7 +123,9 @@ class ExpertHost:
     ) -> Routing:
         """Control of a prompt's rows ``hidden [R,H]``; ``rows, visual [R]`` bool say which of them
         are no padding, and which are visual."""
-        macs = self._control.macs
+        macs, truncation = self._control.macs, self._control.truncation
+        if truncation is not None and truncation.prompts:
+            routing = self._truncated(routing, truncation)
         if macs is None:
             return routing
         place = self._places[layer]
@@ -144,6 +151,10 @@ class ExpertHost:
             routing = dataclasses.replace(routing, ids=ids, weights=weights)
         self._reports[place] += report
         return routing
+
+    def _truncated(self, routing: Routing, config: TruncationConfig) -> Routing:
+        ids, weights = first_slots(routing.ids, routing.weights, config.top_k, self._experts)
+        return dataclasses.replace(routing, ids=ids, weights=weights)
 
     def products(self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor) -> Tensor:
         """The weighted sum ``[R,H]`` of the experts of each row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from edgevlm.accuracy.tiny.remembered_vision import RememberedVision
+from edgevlm.accuracy.evaluation.remembered_vision import RememberedVision
 from edgevlm.core import EngineLimits
 from edgevlm.runtime.engines import PatchAttention, VisionBatch, VisionOutput
 
