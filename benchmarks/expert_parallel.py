@@ -31,11 +31,7 @@ from .macs import FULL, TOY, Plan, Prompt, make_router
 from .report import Row, environment, table, write_json
 
 FACTORS = (1.0, 1.5, 2.0)
-METHODS = {
-    "Token Drop": {"method": "token_drop"},
-    "Expanded Drop": {"method": "expanded_drop"},
-    "MACS": {},
-}
+METHODS = {"Token Drop": "token_drop", "Expanded Drop": "expanded_drop", "MACS": "macs"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,10 +58,10 @@ def measure(plan: Plan, ranks: Ranks, repeats: int) -> Iterator[Row]:
     """No limit, then each method at each factor."""
     layer = _Layer(plan, ranks)
     yield layer.measured("no limit", None, None, repeats)
-    for name, options in METHODS.items():
+    for name, method in METHODS.items():
         for factor in FACTORS:
             config = MacsConfig(
-                capacity_factor=factor, devices=ranks.size, device=ranks.rank, **options
+                method=method, capacity_factor=factor, devices=ranks.size, device=ranks.rank
             )
             yield layer.measured(name, factor, config, repeats)
 
@@ -81,10 +77,10 @@ class _Layer:
         local = self._parallel.placement.sizes[ranks.rank]
         torch.manual_seed(ranks.rank)
         first, second = (local, plan.hidden, 2 * plan.width), (local, plan.width, plan.hidden)
-        self._weights = [
+        self._gate_up, self._down = (
             torch.randn(shape, dtype=plan.dtype, device=ranks.device) * shape[1] ** -0.5
             for shape in (first, second)
-        ]
+        )
 
     def measured(
         self, name: str, factor: float | None, config: MacsConfig | None, repeats: int
@@ -105,7 +101,9 @@ class _Layer:
         for _ in range(repeats + 2):
             self._wait()
             begin = perf_counter()
-            self._parallel.layer(self._prompt.hidden, self._prompt.routing, *self._weights, limit)
+            self._parallel.layer(
+                self._prompt.hidden, self._prompt.routing, self._gate_up, self._down, limit
+            )
             self._wait(between_ranks=False)
             times.append((perf_counter() - begin) * 1e3)
         slowest = torch.tensor(times[2:], device=self._ranks.device)

@@ -47,6 +47,9 @@ _VISUAL, _TEXT = 256, 64  # rows of an image, and of text before the next one
 _SCALES = (0.5, 2.0)  # of the features of visual rows: from flat ones to pronounced ones
 
 
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
 @dataclass(frozen=True)
 class Plan:
     """The layer's shape, and what is measured."""
@@ -126,11 +129,11 @@ class Prompt:
         )
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> Inputs:
         """What ``MacsCapacity`` takes, but the settings."""
         routing, everyone = self.routing, torch.ones_like(self.visual)
-        choice = (routing.probabilities, routing.ids, routing.weights)
-        return (self.hidden, *choice, everyone, self.visual, self.groups)
+        choice = routing.probabilities, routing.ids, routing.weights
+        return self.hidden, *choice, everyone, self.visual, self.groups
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -187,10 +190,10 @@ def check(plan: Plan, router: SyntheticRouter, device: torch.device) -> Iterator
         weigh(work)
         for launch in LAUNCHES:
             launch(work)
-        _, *inputs, groups = (tensor.cpu() for tensor in prompt.inputs)
+        _, scores, ids, weights, everyone, visual, groups = (t.cpu() for t in prompt.inputs)
         # Entropies are sums in another order: the weights are taken as they are.
         units = work.units.long().cpu()
-        expected = limit(*inputs, units, groups, config.settings())
+        expected = limit(scores, ids, weights, everyone, visual, units, groups, config.settings())
         same = torch.equal(work.moved.cpu(), expected.expert_ids)
         name = f"{config.method}, seed {seed}"
         if not same or not torch.allclose(work.report.cpu(), expected.report, rtol=1e-6):
@@ -226,7 +229,7 @@ def measure_capacity(plan: Plan, router: SyntheticRouter, rows: int, timer: Time
     for name in plan.configs:
         config = CONFIGS[name]
         settings = config.settings(device)
-        calls = [partial(kernel_macs, *prompt.inputs, settings) for prompt in prompts]
+        calls: list[Call] = [partial(kernel_macs, *prompt.inputs, settings) for prompt in prompts]
         report = MacsReport.read(kernel_macs(*prompts[0].inputs, settings).report)
         yield _timed(name, rows, timer, calls) | {
             "rerouted": report.rerouted,
@@ -249,8 +252,8 @@ def measure_capacity(plan: Plan, router: SyntheticRouter, rows: int, timer: Time
             launch(work)
             if launch not in (admit, reroute):  # which add to what they find
                 stages.setdefault(launch.__name__, []).append(partial(launch, work))
-    for name, calls in stages.items():
-        yield _timed(f"  {name}", rows, timer, calls)
+    for name, launches in stages.items():
+        yield _timed(f"  {name}", rows, timer, launches)
 
 
 def _timed(

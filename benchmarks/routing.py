@@ -108,7 +108,10 @@ def check(experts: int, slots: int, rows: int, device: torch.device) -> None:
             inputs = (inputs[0].to(dtype), *inputs[1:])
             given = tuple(tensor.to(device) for tensor in inputs)
             poison(device)
-            _compare(kernel.reroute(*given), inputs, f"{experts} experts, {rows} rows, {dtype}")
+            name = f"{experts} experts, {rows} rows, {dtype}"
+            _compare(kernel.reroute(*given), inputs, name)
+            totals = torch.zeros(2, dtype=torch.int64, device=device)
+            _compare(kernel.reroute(*given, *[totals]), inputs, f"{name}, counts added")
     if device.type == "cuda":
         _check_graph(experts, slots, rows, device, generator)
 
@@ -116,8 +119,10 @@ def check(experts: int, slots: int, rows: int, device: torch.device) -> None:
 def measure(plan: Plan, batch: int, timer: Timer) -> Iterator[Row]:
     """Times of each way at one batch size, and how often the kernel's goes into it."""
     sets = [_layers(plan.shape, batch, seed, timer.device) for seed in range(plan.sets)]
+    totals = torch.zeros(2, dtype=torch.int64, device=timer.device)
     ways: dict[str, Way] = {
         "kernel": kernel.reroute,
+        "kernel, counts added": lambda *given: kernel.reroute(*given, *[totals]),
         "torch operators": reference.reroute,
         "torch operators, ids only": _ids_only,
         "(copying the ids)": lambda ids, *_: ids.clone(),
@@ -125,11 +130,10 @@ def measure(plan: Plan, batch: int, timer: Timer) -> Iterator[Row]:
     before, after = _active(sets[0])
     base: dict[str, float | None] = {}
     for way, function in ways.items():
-        graph = _per_layer(timer.graph([_step(function, sets[0])]), plan)
-        eager = _per_layer(timer.eager([_step(function, sets[0])]), plan)
-        cold = (
-            timer.graph([_step(function, layers) for layers in sets]) if way == "kernel" else None
-        )
+        steps = [_step(function, layers) for layers in sets]
+        graph = _per_layer(timer.graph(steps[:1]), plan)
+        eager = _per_layer(timer.eager(steps[:1]), plan)
+        cold = timer.graph(steps) if way.startswith("kernel") else None
         base = base or {"graph": graph, "eager": eager}
         yield {
             "what": way,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ _SERE = {
     "sereTopK": "top_k",
     "sereThreshold": "threshold",
     "sereProtect": "protect",
-    "sereStrength": "strength",
 }
 _MACS = {
     "macsCapacityFactor": "capacity_factor",
@@ -43,13 +41,6 @@ def add_routing_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="experts per layer that are never replaced (default an eighth; 0: none)",
     )
-    sere.add_argument(
-        "--sereStrength",
-        type=_object,
-        metavar="JSON",
-        help="how top_k and threshold fall, such as"
-        ' \'{"batch": [8, 32], "least_top_k": 1}\'; see docs/sere.md',
-    )
     _add_option(sere, "sereOption", "another setting of SERE; see docs/sere.md")
     macs = parser.add_argument_group("mixture of experts: MACS (reconstruction) at prefill")
     macs.add_argument("--macs", action="store_true", help="limit what experts take of a prompt")
@@ -58,16 +49,6 @@ def add_routing_arguments(parser: argparse.ArgumentParser) -> None:
     macs.add_argument("--macsGain", type=float, metavar="X", help="default 0.5")
     macs.add_argument("--macsSensitivity", type=float, metavar="X", help="default 1.0")
     _add_option(macs, "macsOption", "another setting of MACS; see docs/macs.md")
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"must be a JSON object, got {text!r}")
-    return value
 
 
 def _add_option(group: argparse._ArgumentGroup, name: str, text: str) -> None:

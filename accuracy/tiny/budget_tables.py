@@ -8,7 +8,7 @@ from operator import add
 
 import numpy as np
 
-from ..reports.bootstrap import resample
+from ..reports.bootstrap import Interval, resample
 from .buckets import BUCKETS
 from .budget_comparison import Answers, Comparison
 from .questions import TASKS
@@ -20,10 +20,14 @@ def report(comparisons: Sequence[Comparison]) -> str:
     lines = _table(
         ("setting", "kept (%)", "right (%)", "fixed ratio", "kept (%)", "right (%)", "difference"),
         [
-            (c.bounds, *_totals(c.auto), str(c.ratio), *_totals(c.fixed), _gain(c, TASKS))
+            (c.bounds, *_totals(c.auto), str(c.ratio), *_totals(c.fixed), _shown(_gain(c, TASKS)))
             for c in comparisons
         ],
     )
+    better = [str(c.bounds) for c in comparisons if _gain(c, TASKS).low > 0]
+    others = [str(c.bounds) for c in comparisons if str(c.bounds) not in better]
+    lines += ["", f"Better, with all of the interval above 0: {', '.join(better) or 'none'}."]
+    lines += [f"Not shown to be better: {', '.join(others) or 'none'}."]
     lines += ["", "## Removed of each kind of prompt (%)", ""]
     lines += _table(
         ("images", "shows", *(c.bounds for c in comparisons)),
@@ -32,7 +36,7 @@ def report(comparisons: Sequence[Comparison]) -> str:
     lines += ["", "## Difference by task", ""]
     lines += _table(
         ("task", *(c.bounds for c in comparisons)),
-        [(task, *(_gain(c, [task]) for c in comparisons)) for task in TASKS],
+        [(task, *(_shown(_gain(c, [task])) for c in comparisons)) for task in TASKS],
     )
     return "\n".join(lines) + "\n"
 
@@ -41,13 +45,17 @@ def _totals(answers: Answers) -> tuple[float, float]:
     return 100 * sum(answers.kept) / sum(answers.tokens), 100 * float(np.mean(answers.right))
 
 
-def _gain(comparison: Comparison, chosen: Sequence[str]) -> str:
+def _gain(comparison: Comparison, chosen: Sequence[str]) -> Interval:
     """Percentage points gained on the ``chosen`` tasks, prompts resampled within their task."""
     auto, fixed = comparison.auto, comparison.fixed
     gains = 100 * np.subtract(auto.right, fixed.right, dtype=np.float64)  # [prompts]
     tasks = np.array(auto.tasks)
     gain = reduce(add, (resample(gains[tasks == task, None], task) for task in chosen)).interval(0)
     assert gain is not None  # every task was asked
+    return gain
+
+
+def _shown(gain: Interval) -> str:
     return f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
 
 

@@ -1,6 +1,6 @@
 """Texts of the tiny world, for calibrations that want some: questions with their answers.
 
-    python -m edgevlm.accuracy.tiny.texts --output texts.jsonl --prompts 2000
+python -m edgevlm.accuracy.tiny.texts --output texts.jsonl --prompts 2000
 """
 
 from __future__ import annotations

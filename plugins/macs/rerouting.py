@@ -69,21 +69,22 @@ def reroute(
     target = torch.full(overflow.shape, experts, dtype=torch.int64, device=overflow.device)
     taken = chosen.tolist()
     weight = units.tolist()
+    scores, least = probabilities.tolist(), (probabilities * threshold).tolist()
+    similarity = None if near.similarity is None else near.similarity.tolist()
+    nearby = [near.near(expert) for expert in range(experts)]
     pairs = overflow.nonzero()
     order = probabilities[pairs[:, 0], pairs[:, 1]].argsort(descending=True, stable=True)
     for row, expert in pairs[order].tolist():
-        liking = (
-            probabilities[row] if near.similarity is None else near.similarity[expert]
-        ).tolist()
+        liking = scores[row] if similarity is None else similarity[expert]
         candidates = [
             other
-            for other in near.near(expert)
+            for other in nearby[expert]
             if not taken[row][other] and room.fits(loads, other, weight[row])
         ]
         if not candidates:
             continue
         best = max(candidates, key=liking.__getitem__)  # the first of equals
-        if probabilities[row, best] >= threshold * probabilities[row, expert]:
+        if scores[row][best] >= least[row][expert]:
             loads.take(best, weight[row])
             taken[row][best] = True
             target[row, expert] = best

@@ -36,7 +36,8 @@ def sere_routing(
         return routed, active if totals is None else totals.add_(active)
     from .kernel import reroute
 
-    return reroute(*(tensor.contiguous() for tensor in given), totals)
+    prepared = [tensor.contiguous() for tensor in given]
+    return reroute(*prepared, *([] if totals is None else [totals]))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -59,8 +60,8 @@ def test_strength_grows_with_the_answer_within_its_bounds() -> None:
     assert config.at(1, 150) == (3, pytest.approx(0.3))  # of 2.5, rounded up
     assert config.at(1, 200) == config.at(1, 10**9) == (1, pytest.approx(0.1))
     strengths = [config.at(1, step) for step in range(90, 210)]
-    assert all(a >= b for one, other in zip(strengths, strengths[1:], strict=False)
-               for a, b in zip(one, other, strict=True))  # fmt: skip
+    for one, other in itertools.pairwise(strengths):
+        assert one[0] >= other[0] and one[1] >= other[1]
 
 
 def test_of_two_ramps_the_further_one_counts() -> None:

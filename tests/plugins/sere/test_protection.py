@@ -32,5 +32,5 @@ def test_rules(rule: str, count: int, expected: list[int]) -> None:
 
 
 def test_unknown_rules_are_refused() -> None:
-    with pytest.raises(UsageError, match="no rule 'luck'.*least-replaceable, routed-mass, union"):
+    with pytest.raises(UsageError, match=r"no rule 'luck'.*least-replaceable, routed-mass, union"):
         protected_experts(GOLDEN, MASS, 1, "luck")
