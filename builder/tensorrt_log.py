@@ -7,8 +7,9 @@ from typing import Any
 
 _logger = logging.getLogger("edgevlm.tensorrt")
 
-# Said of every network of ours, and nothing to act upon: inputs are int64 on purpose.
-_HARMLESS = ("Int64 binding",)
+# Said of every network of ours, and nothing to act upon: inputs are int64 on purpose, and nodes of
+# a function have the same names wherever it is called.
+_HARMLESS = ("Int64 binding", "already exists, the output tensors of this new instance")
 # A library without a driver says so whenever it frees what a failed build left.
 _AFTERMATH = ("cudaError 35", "CUDA driver version is insufficient")
 # What TensorRT says, and what to do about it. The first match counts.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ..core import EngineError
 from .network import Network
-from .onnx_functions import apply_mappings
+from .onnx_functions import FunctionMapping, Site, apply_mappings
 from .tensorrt_log import BuildLog
 
 _LENGTHS_INPUT = 6  # of ONNX Attention: nonpad_kv_seqlen
@@ -29,9 +30,17 @@ class ParsedNetwork:
 
 
 def parse_network(
-    trt: Any, builder: Any, log: BuildLog, network: Network, mappings: Any
+    trt: Any,
+    builder: Any,
+    log: BuildLog,
+    network: Network,
+    mappings: Mapping[str, FunctionMapping],
+    capabilities: tuple[str, ...] = (),
 ) -> ParsedNetwork:
     """Parse ``network``, its weights read from the checkpoint's mapped files, and correct it.
+
+    Args:
+        mappings: of functions that are not to be compiled literally, for ``capabilities``.
 
     Raises:
         EngineError: the parser refuses the graph, or an input of it has no effect.
@@ -40,7 +49,7 @@ def parse_network(
     strongly_typed = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
     definition = builder.create_network(0 if strongly_typed is None else 1 << int(strongly_typed))
     parser = trt.OnnxParser(definition, log.sink)
-    plugin_sources = apply_mappings(mappings, model, trt, parser)
+    applied = apply_mappings(mappings, model, Site(trt, capabilities, _sizes(network)))
     weights = _load(parser, model, network)
     if not weights or not parser.parse_model_proto():
         problems = [str(parser.get_error(i).desc()) for i in range(parser.num_errors)]
@@ -48,13 +57,20 @@ def parse_network(
         raise EngineError(
             f"the ONNX parser refuses the {network.kind} network: {' '.join(reason.split())}"
         )
+    applied.finish(definition)
     inputs = {t.name: t for t in map(definition.get_input, range(definition.num_inputs))}
     _rewrite_attention(trt, definition, inputs[_lengths_name(model)])
     _require_used(definition, inputs)
     layers = Counter(
         layer.type.name for layer in map(definition.get_layer, range(definition.num_layers))
     )
-    return ParsedNetwork(definition, parser, weights, dict(layers), plugin_sources)
+    return ParsedNetwork(definition, parser, weights, dict(layers), applied.sources)
+
+
+def _sizes(network: Network) -> dict[str, int]:
+    """By the symbols of the operators on experts."""
+    moe = network.checkpoint.config.text.moe
+    return {"N": moe.num_experts, "k": moe.top_k} if moe else {}
 
 
 def _load(parser: Any, model: onnx.ModelProto, network: Network) -> tuple[Tensor, ...]:

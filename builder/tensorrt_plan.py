@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,13 +12,16 @@ from ..core import EngineError
 from ..core.capabilities import TENSORRT_RTX
 from ..core.tensorrt_library import TensorRTLibrary
 from .network import Network
-from .onnx_functions import onnx_functions
+from .onnx_functions import FunctionMapping
+from .plugin_mappings import onnx_functions
 from .targets import WriteOptions
 from .tensorrt_log import BuildLog
 from .tensorrt_network import parse_network
 from .tensorrt_profiles import add_profiles
-from .tensorrt_progress import BuildMonitor, run_cancellable
+from .tensorrt_progress import BuildCancelled, BuildMonitor, run_cancellable
 from .timing_cache import TimingCache
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,34 @@ def build_plan(
         BuildCancelled: the user pressed Ctrl-C.
         OSError: the plan cannot be written.
     """
+    capabilities = options.compute_capabilities
+    mappings = onnx_functions.usable(library, capabilities)
+    try:
+        return _build(library, network, options, plan, mappings)
+    except BuildCancelled:
+        raise
+    except EngineError as error:
+        # A layer can be there and yet not take these sizes or types; only building tells.
+        others = onnx_functions.usable(library, capabilities, native=False)
+        if others == mappings or network.kind != "llm" or not _has_experts(network):
+            raise
+        _logger.warning("%s; the experts are computed by the plugin instead", error)
+    return _build(library, network, options, plan, others)
+
+
+def _build(
+    library: TensorRTLibrary,
+    network: Network,
+    options: WriteOptions,
+    plan: Path,
+    mappings: Mapping[str, FunctionMapping],
+) -> PlanSummary:
     trt = library.trt
     log = BuildLog(trt)
     builder = trt.Builder(log.sink)
-    mappings = onnx_functions.usable(library, options.compute_capabilities)
-    parsed = parse_network(trt, builder, log, network, mappings)
+    parsed = parse_network(
+        trt, builder, log, network, mappings, capabilities=options.compute_capabilities
+    )
     config = builder.create_builder_config()
     monitor = BuildMonitor(trt, options.on_progress)
     config.progress_monitor = monitor.sink
@@ -64,6 +92,10 @@ def build_plan(
     if timing is not None:
         timing.save()
     return PlanSummary(parsed.layers, parsed.plugin_sources)
+
+
+def _has_experts(network: Network) -> bool:
+    return network.checkpoint.config.text.moe is not None
 
 
 def _choose_gpus(trt: Any, config: Any, capabilities: tuple[str, ...]) -> None:

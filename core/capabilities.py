@@ -146,6 +146,10 @@ class Feature:
         return any(rule.holds(library, version, capability) for rule in self.rules)
 
 
+MOE_LAYER = "mixture of experts"
+CLASS_STYLE, AHEAD_OF_TIME = "class (IPluginV3)", "ahead of time"
+
+
 def _both(since: Version) -> tuple[Rule, ...]:
     return Rule(TENSORRT, since), Rule(TENSORRT_RTX, MINIMUM[TENSORRT_RTX])
 
@@ -155,17 +159,22 @@ FEATURES = (
     Feature("rotary embedding", "layer", _both((10, 15, 1))),
     Feature("KV cache update", "layer", _both((10, 15))),
     Feature(
-        "mixture of experts",
+        MOE_LAYER,
         "layer",
         (
             Rule(TENSORRT, (10, 16), ("11.0",)),
             Rule(TENSORRT, (11, 0), ("10.0", "10.3", "11.0")),
         ),
     ),
-    Feature("class (IPluginV3)", "plugin style", (Rule(TENSORRT, (10, 0)),)),
+    Feature(CLASS_STYLE, "plugin style", (Rule(TENSORRT, (10, 0)),)),
     Feature("decorator", "plugin style", (Rule(TENSORRT, (10, 7)),)),
-    Feature("ahead of time", "plugin style", (Rule(TENSORRT, (10, 9)),)),
+    Feature(AHEAD_OF_TIME, "plugin style", (Rule(TENSORRT, (10, 9)),)),
 )
+
+
+def feature(name: str) -> Feature:
+    """The row of that name."""
+    return next(found for found in FEATURES if found.name == name)
 
 
 def parse_version(text: str) -> Version:

@@ -81,11 +81,13 @@ class Checkpoint:
     def weight(self, network: str, parameter: str, shape: tuple[int, ...]) -> TensorInfo:
         """The tensor behind one parameter of ``network`` (``"llm"`` or ``"visual"``).
 
+        Experts may be stored with their last two axes exchanged, see :func:`is_exchanged`.
+
         Raises:
             CheckpointError: it is missing, or has another shape or a dtype no network takes.
         """
         info = self.info(self._tensor_name(network, parameter))
-        if info.shape != shape:
+        if info.shape != shape and not is_exchanged(info, shape):
             raise CheckpointError(
                 f"{self.directory / info.file}: tensor {info.name!r} has shape {list(info.shape)},"
                 f" config.json describes {list(shape)}; they belong to different checkpoints"
@@ -136,9 +138,14 @@ class Checkpoint:
         with torch.device("meta"):
             expected = build(config).state_dict()
         return {
-            parameter: self.tensor(self.weight(network, parameter, tuple(meta.shape)).name)
+            parameter: self._parameter(network, parameter, tuple(meta.shape))
             for parameter, meta in expected.items()
         }
+
+    def _parameter(self, network: str, parameter: str, shape: tuple[int, ...]) -> Tensor:
+        info = self.weight(network, parameter, shape)
+        tensor = self.tensor(info.name)
+        return tensor.transpose(1, 2) if is_exchanged(info, shape) else tensor
 
     def _tensor_name(self, network: str, parameter: str) -> str:
         if network == "llm" and parameter == "lm_head.weight":
@@ -166,3 +173,14 @@ class Checkpoint:
         if not plain:
             raise CheckpointError(f"{path}: a weight file lies outside the checkpoint directory")
         return sorted(names)
+
+
+def is_exchanged(info: TensorInfo, shape: tuple[int, ...]) -> bool:
+    """Whether experts of ``shape [N,A,B]`` are stored as ``[N,B,A]``.
+
+    Published checkpoints have inputs before outputs. Those of models that ``transformers`` 5 made
+    itself have outputs first.
+    """
+    stored = info.shape
+    exchanged = len(shape) == 3 and stored == (shape[0], shape[2], shape[1])
+    return ".experts." in info.name and exchanged and stored != shape

@@ -45,6 +45,14 @@ VISUAL_HEAVY = 0.85  # of a prompt's tokens
 
 
 @dataclass
+class Answered:
+    """One answer, and minus the log probability of its tokens."""
+
+    text: str = ""
+    doubt: float = 0.0
+
+
+@dataclass
 class Tally:
     """What one case did: answers by task and by kind of prompt, and sums over layers."""
 
@@ -56,11 +64,11 @@ class Tally:
     rerouted: float | None = None
     changed: float | None = None
 
-    def add(self, sample: HeldOutSample, response: Response, kind: str) -> None:
+    def add(self, sample: HeldOutSample, answer: Answered, kind: str) -> None:
         """Score one answer."""
         for key in (sample.task, kind, "all"):
-            self.right[key].append(int(response.text == sample.answer))
-        self.doubt.append(-sum(token.logprob for token in response.logprobs))
+            self.right[key].append(int(answer.text == sample.answer))
+        self.doubt.append(answer.doubt)
 
     def as_json(self) -> dict[str, Any]:
         """Scores in per cent and what control did."""
@@ -91,22 +99,25 @@ class Asker:
         self._prepared = [runtime.prepare(request) for request in self._requests]
         self.kinds = [_kind(prompt) for prompt in self._prepared]
 
-    def answers(self, batch: int) -> list[Response]:
+    def answers(self, batch: int) -> list[Answered]:
         """All answers, ``batch`` requests decoded together."""
-        done: list[Response] = []
+        done: list[Answered] = []
         for first in range(0, len(self.samples), batch):
             part = slice(first, first + batch)
             pairs = zip(self._requests[part], self._prepared[part], strict=True)
             wanted = [self.runtime.submit(*pair) for pair in pairs]
-            found: dict[int, Response] = {}
+            found = {index: Answered() for index in wanted}
             while not self.runtime.idle:
-                events = self.runtime.step()
-                found |= {e.index: e for e in events if isinstance(e, Response)}
+                for event in self.runtime.step():
+                    if isinstance(event, Response):
+                        found[event.index].text = event.text
+                    else:
+                        found[event.index].doubt -= sum(t.logprob for t in event.logprobs)
             done += [found[index] for index in wanted]
         return done
 
 
-def tally(asker: Asker, case: Case, batch: int) -> tuple[Tally, list[Response]]:
+def tally(asker: Asker, case: Case, batch: int) -> tuple[Tally, list[Answered]]:
     """Run one case."""
     runtime, found = asker.runtime, Tally()
     runtime.set_expert_routing(case.routing)
@@ -114,8 +125,8 @@ def tally(asker: Asker, case: Case, batch: int) -> tuple[Tally, list[Response]]:
     answers = asker.answers(batch)
     after = runtime.routing_totals()
     assert before is not None and after is not None
-    for sample, response, kind in zip(asker.samples, answers, asker.kinds, strict=True):
-        found.add(sample, response, kind)
+    for sample, answer, kind in zip(asker.samples, answers, asker.kinds, strict=True):
+        found.add(sample, answer, kind)
     totals = after - before
     if totals.steps:
         pair = (totals.active / totals.steps).mean(0).tolist()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from ...core import EngineLimits, PipelineIO, RequestError
+from ...core.manifest import TensorSpec
 from ...models import TextConfig, mrope_cos_sin
 from .base import DecodeBatch
 from .decode_graphs import DecodeGraphs
+from .routing import RoutingControl, RoutingTotals, visual_rows
+from .routing_inputs import RoutingInputs
 from .tensorrt_device import Device
 from .tensorrt_program import TensorRTProgram, out_of_memory
 
@@ -16,11 +21,15 @@ PREFILL, DECODE = 0, 1  # profiles, in the order of the engine's contract
 
 
 class TensorRTLLMEngine:
-    """Language model through TensorRT; see :class:`~edgevlm.runtime.engines.LLMEngine`.
+    """Language model through TensorRT; see :class:`~edgevlm.runtime.engines.LLMEngine` and
+    :class:`~edgevlm.runtime.engines.routing.ControlledExperts`.
 
     Prefill binds its prompt's tensors as they are and one slot of the caches. Decode works on
     buffers that never move, so that a step is one graph: fill the buffers, replay. Nothing here
     waits for the device; the sampler does, once a step, when it reads the tokens.
+
+    Args:
+        inputs: the engine's, which say what control of experts it was built with.
 
     Raises:
         EngineError: memory runs out, or the library refuses the plan.
@@ -35,13 +44,17 @@ class TensorRTLLMEngine:
         embedding_table: Tensor,
         dtype: torch.dtype,
         num_deepstack: int,
+        inputs: Sequence[TensorSpec] = (),
     ) -> None:
         self.limits, self.dtype = limits, dtype
         self.device = device.torch_device
         self._program, self._gpu, self._config = program, device, config
         self.embedding_table = self._place(embedding_table)
         self._caches = self._make_caches()
+        self._routing = RoutingInputs(inputs, config, self.device)
         self._decode_inputs = self._make_decode_inputs(num_deepstack)
+        # What a full step is fed has the shapes of the buffers that every step is fed.
+        self._decode_inputs |= self._routing.decode(limits.max_batch, 0)
         self._decode_logits = torch.empty(
             limits.max_batch, config.vocab_size, dtype=torch.float32, device=self.device
         )  # [max_batch,V]
@@ -85,10 +98,14 @@ class TensorRTLLMEngine:
             **dict(zip(_COUNTS, counts, strict=True)),
             **{f"deepstack_{i}": plane[None].contiguous() for i, plane in enumerate(io.deepstack)},
             **caches,
+            **self._routing.prompt(visual_rows(io)),
+            **self._routing.fixed,
         }
+        outputs = {"logits": logits, **_updated(caches), **self._routing.reports}
         with self._gpu.ordered():
-            self._prefill_context.bind(inputs, {"logits": logits, **_updated(caches)})
+            self._prefill_context.bind(inputs, outputs)
             self._prefill_context.enqueue()
+        self._routing.count_prompt()
         return logits[0]
 
     @torch.inference_mode()
@@ -103,6 +120,8 @@ class TensorRTLLMEngine:
         buffers["rope_sin"][:rows].copy_(sin)
         for name, values in zip(_COUNTS, self._counts(batch.lengths, 1), strict=True):
             buffers[name][:rows].copy_(values)
+        for name, flags in self._routing.decode(rows, batch.generated).items():
+            buffers[name][:rows].copy_(flags)
         with self._gpu.ordered():
             self._graphs.run(
                 rows,
@@ -110,7 +129,14 @@ class TensorRTLLMEngine:
                 lambda: self._bind_decode(rows),
                 self._decode_context.enqueue,
             )
+        self._routing.count_decode()
         return self._decode_logits[:rows].clone()
+
+    def control_experts(self, control: RoutingControl) -> None:
+        self._routing.control(control)
+
+    def routing_totals(self) -> RoutingTotals:
+        return self._routing.totals()
 
     @torch.inference_mode()
     def move_slot(self, source: int, target: int, length: int) -> None:
@@ -120,8 +146,8 @@ class TensorRTLLMEngine:
     def _bind_decode(self, rows: int) -> None:
         inputs = {n: t[:rows] for n, t in (self._decode_inputs | self._caches).items()}
         caches = {name: inputs[name] for name in self._caches}
-        logits = self._decode_logits[:rows]
-        self._decode_context.bind(inputs, {"logits": logits, **_updated(caches)})
+        outputs = {"logits": self._decode_logits[:rows], **_updated(caches)}
+        self._decode_context.bind(inputs | self._routing.fixed, outputs | self._routing.reports)
         self._decode_addresses = self._decode_context.addresses
 
     def _counts(self, lengths: list[int] | tuple[int, ...], new: int) -> Tensor:

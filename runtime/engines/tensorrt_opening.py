@@ -9,6 +9,7 @@ from .base import LLMEngine, VisionEngine
 from .opening import Opening
 from .tensorrt_device import Device
 from .tensorrt_llm import TensorRTLLMEngine
+from .tensorrt_plugins import register_plugins
 from .tensorrt_program import TensorRTProgram
 from .tensorrt_vision import TensorRTVisionEngine
 
@@ -32,6 +33,7 @@ def open_tensorrt_llm(opening: Opening) -> LLMEngine:
         checkpoint.embedding_table(),
         opening.dtype,
         checkpoint.config.num_deepstack,
+        opening.manifest.inputs,
     )
 
 
@@ -54,4 +56,5 @@ def _open_program(opening: Opening) -> tuple[TensorRTProgram, Device]:
     require_same_library(manifest, directory, library.version)
     device = tensorrt_device.open_device(opening.device)
     require_same_gpu(manifest, directory, device.compute_capability)
+    register_plugins(library, manifest, directory, device.torch_device)
     return TensorRTProgram(library, directory / PLAN_NAME, device), device

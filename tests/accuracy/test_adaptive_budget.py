@@ -82,6 +82,8 @@ def test_the_report() -> None:
     fixed = answers([True] * 7 + [False] * 7, [65] * 14)
     text = report([Comparison(Bounds("dart", 0.1, 0.5), 0.35, auto, fixed)])
     assert "| `dart` 0.1 to 0.5 | 65.0 | 100.0 | 0.35 | 65.0 | 50.0 | +50.0 [" in text
+    assert "Better, with all of the interval above 0: `dart` 0.1 to 0.5.\n" in text
+    assert "Not shown to be better: none.\n" in text
     assert "| 1 x 256x256 | a scene | 40.0 |" in text
     assert "| 4 x 256x256 | a scene each | 30.0 |" in text and "a table" not in text
     assert "| table | +50.0 [+0.0, +100.0] |" in text

@@ -23,12 +23,17 @@ def save_random(
     tied: bool = False,
     shard: str | None = None,
     experts: dict[str, Any] | None = None,
+    exchanged: bool = False,
 ) -> RandomModel:
-    """Write a random model as ``transformers`` does; returns it with the weights it wrote."""
+    """Write a random model as ``transformers`` does; returns it with the weights it wrote.
+
+    Args:
+        exchanged: leave experts as its own module has them, not as published checkpoints do.
+    """
     model = make_random_model(tied=tied, experts=experts)
     model.reference.to(dtype)
     model.reference.save_pretrained(path, **({"max_shard_size": shard} if shard else {}))
-    if experts:
+    if experts and not exchanged:
         save_file(model.published(), path / "model.safetensors")
     write_side_files(path)
     return model

@@ -58,7 +58,9 @@ def traced_once() -> Iterator[None]:
 
 
 def _build(root: Path, model: RandomModel, dtype: str, tolerance: float) -> Built:
-    config = BuildConfig(root / "checkpoint", root / "engine", "onnxruntime", dtype, LIMITS)
+    config = BuildConfig(
+        root / "checkpoint", root / "engine", "onnxruntime", dtype, LIMITS, routing=()
+    )
     build_engine(config)
     model.reference.float()
     return Built(model, config.checkpoint, config.output, tolerance)
@@ -92,6 +94,14 @@ def experts(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """A mixture of experts in all layers but one, float32, own head."""
     root = tmp_path_factory.mktemp("experts")
     model = save_random(root / "checkpoint", experts=EXPERTS)
+    return _build(root, model, "float32", 1e-4)
+
+
+@pytest.fixture(scope="session")
+def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The same with float16 weights that have the experts' axes the other way round."""
+    root = tmp_path_factory.mktemp("exchanged")
+    model = save_random(root / "checkpoint", torch.float16, experts=EXPERTS, exchanged=True)
     return _build(root, model, "float32", 1e-4)
 
 

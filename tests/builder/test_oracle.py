@@ -11,7 +11,7 @@ from tests.builder.sessions import Session, TextHost
 from tests.models.random_model import IMAGE
 
 
-@pytest.mark.parametrize("name", ["widened", "experts"])
+@pytest.mark.parametrize("name", ["widened", "experts", "exchanged"])
 @torch.inference_mode()
 def test_prefill_and_decode_logits_equal_transformers(
     name: str, request: pytest.FixtureRequest

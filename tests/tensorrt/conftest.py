@@ -41,6 +41,8 @@ def install_fake(
     device = FakeDevice(capability)
     module = FakeTensorRT(library, version, device)
     patch.setitem(sys.modules, module.__name__, module)
+    if library == "tensorrt":
+        patch.setitem(sys.modules, module.plugin.__name__, module.plugin)
     gpu = Gpu(device.name, capability, 2**37, unified=True)
     for user in (target_tensorrt, timing_cache, inspection, parity_gate):
         patch.setattr(user, "present_gpu", lambda: gpu)

@@ -31,7 +31,13 @@ class LayerType(enum.Enum):
     CONSTANT = 6
     MATRIX_MULTIPLY = 7
     PLUGIN_V3 = 8
+    MOE = 55
     ELEMENTWISE = 9  # and everything else
+
+
+class MoEActType(enum.Enum):
+    NONE = 0
+    SILU = 1
 
 
 class CausalMaskKind(enum.Enum):
@@ -42,10 +48,6 @@ class CausalMaskKind(enum.Enum):
 
 class NetworkDefinitionCreationFlag(enum.IntEnum):
     STRONGLY_TYPED = 1
-
-
-class OnnxParserFlag(enum.IntEnum):
-    ENABLE_PLUGIN_OVERRIDE = 4
 
 
 class ExecutionContextAllocationStrategy(enum.Enum):
@@ -70,3 +72,29 @@ class ComputeCapability(enum.Enum):
     SM89 = 89
     SM120 = 120
     SM121 = 121
+
+
+class TensorFormat(enum.Enum):
+    LINEAR = 0
+    CHW32 = 5
+
+
+class TensorRTPhase(enum.Enum):
+    BUILD = 0
+    RUNTIME = 1
+
+
+class PluginFieldType(enum.Enum):
+    FLOAT32 = 1
+    INT32 = 5
+    INT64 = 9
+
+
+class DimensionOperation(enum.Enum):
+    SUM = 0
+    PROD = 1
+    MAX = 2
+    MIN = 3
+    SUB = 4
+    FLOOR_DIV = 7
+    CEIL_DIV = 8

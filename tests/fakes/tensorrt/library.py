@@ -6,11 +6,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from . import enums
+from . import enums, plugins
 from .builder import Builder, StreamingBuilder
 from .device import FakeDevice
 from .network import AttentionInputLayer
 from .parser import OnnxParser
+from .quick import PluginModule
 from .runtime import Runtime
 
 
@@ -26,6 +27,18 @@ class _Logger:
 
 class _Interface:
     """A class for users to derive from."""
+
+
+_PLUGIN_INTERFACE = (
+    plugins.IPluginV3,
+    plugins.IPluginV3OneCore,
+    plugins.IPluginV3OneBuild,
+    plugins.IPluginV3OneRuntime,
+    plugins.IPluginCreatorV3One,
+    plugins.PluginField,
+    plugins.PluginFieldCollection,
+    plugins.DimsExprs,
+)
 
 
 class FakeTensorRT(ModuleType):
@@ -47,4 +60,10 @@ class FakeTensorRT(ModuleType):
         base = StreamingBuilder if streaming else Builder
         self.Builder = type("Builder", (base,), {**common, "gpu": gpu})
         self.Runtime = type("Runtime", (Runtime,), {**common, "device": device})
-        self.OnnxParser = type("OnnxParser", (OnnxParser,), {"plugins": set()})
+        registry = plugins.Registry()
+        self.OnnxParser = type("OnnxParser", (OnnxParser,), {"registry": registry})
+        if library == "tensorrt":  # the other has no plugins
+            self.get_plugin_registry = lambda: registry
+            self.plugin = PluginModule(f"{self.__name__}.plugin", registry)
+            for interface in _PLUGIN_INTERFACE:
+                setattr(self, interface.__name__, interface)

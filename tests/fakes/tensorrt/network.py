@@ -8,7 +8,8 @@ from typing import Any
 
 import onnx
 
-from .enums import CausalMaskKind, DataType, LayerType
+from .enums import CausalMaskKind, DataType, LayerType, MoEActType
+from .plugin_nodes import with_moe_layer
 
 _LAYER_TYPES = {
     "Attention": LayerType.ATTENTION_INPUT,
@@ -46,15 +47,31 @@ class Layer:
 
     def __init__(self, kind: LayerType, name: str, inputs: list[Tensor | None]) -> None:
         self.type, self.name, self._inputs = kind, name, inputs
-        self.num_inputs = len(inputs)
         self.outputs: list[Tensor] = []
         self.handle: Attention | None = None
+
+    num_inputs = property(lambda self: len(self._inputs))
+    num_outputs = property(lambda self: len(self.outputs))
 
     def get_input(self, index: int) -> Tensor | None:
         return self._inputs[index]
 
     def get_output(self, index: int) -> Tensor:
         return self.outputs[index]
+
+    def set_input(self, index: int, tensor: Tensor) -> None:
+        assert isinstance(tensor, Tensor)
+        self._inputs[index] = tensor
+
+
+class MoELayer(Layer):
+    """A mixture of experts: hidden states, experts and scores ``[B,S,*]``; weights come later."""
+
+    def set_gated_weights(
+        self, gate: Tensor, up: Tensor, down: Tensor, activation: MoEActType
+    ) -> None:
+        assert activation is MoEActType.SILU
+        self._inputs += [gate, up, down]
 
 
 class AttentionInputLayer(Layer):
@@ -88,8 +105,15 @@ class Network:
         self.layers.append(layer)
         return layer
 
-    def fill(self, model: onnx.ModelProto, plugins: set[str]) -> None:
-        self.source = model
+    def add_moe(self, hidden: Tensor, experts: Tensor, scores: Tensor) -> MoELayer:
+        layer = MoELayer(LayerType.MOE, "", [hidden, experts, scores])
+        layer.outputs = [Tensor(f"moe({hidden.name})")]
+        self.layers.append(layer)
+        return layer
+
+    def fill(self, model: onnx.ModelProto, computed: onnx.ModelProto) -> None:
+        """Layers are those of ``model``; ``computed`` has standard operators for plugins."""
+        self.source = computed
         for value in model.graph.input:
             kind = value.type.tensor_type
             shape = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim)
@@ -99,7 +123,7 @@ class Network:
             names = [n for i, n in enumerate(node.input) if (node.op_type, i) != ("Attention", 6)]
             inputs = [tensors.setdefault(n, Tensor(n)) if n else None for n in names]
             kind = _LAYER_TYPES.get(node.op_type, LayerType.ELEMENTWISE)
-            if node.op_type in plugins:
+            if node.domain:
                 kind = LayerType.PLUGIN_V3
             layer = Layer(kind, node.name, inputs)
             if node.op_type == "Attention":
@@ -120,6 +144,22 @@ class Network:
                 raise BuildFailure("Attention operation was not supported by a dedicated kernel.")
             _express(node, attention)
         self._check_caches(model)
+        return self._with_moe_layers(model)
+
+    def _with_moe_layers(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """Experts where layers compute them, and what reads their results."""
+        for layer in self.layers:
+            if layer.type is LayerType.MOE:
+                if layer.num_inputs != 6:
+                    raise BuildFailure("the MoE layer has no weights")
+                names = [layer.get_input(i).name for i in range(6)]  # type: ignore[union-attr]
+                result = layer.outputs[0]
+                readers = [
+                    other.outputs[0].name
+                    for other in self.layers
+                    if any(other.get_input(i) is result for i in range(other.num_inputs))
+                ]
+                model = with_moe_layer(model, names, result.name, readers)
         return model
 
     def _check_caches(self, model: onnx.ModelProto) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import onnx
 import onnx.inliner
 
-from .enums import OnnxParserFlag, Severity
+from .enums import Severity
 from .network import Network
+from .plugin_nodes import computed
+from .plugins import Registry
 
 _ITEM_SIZES = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2}
 
@@ -26,22 +28,18 @@ class _Error:
 class OnnxParser:
     """Weights are loaded by address before parsing, and are read when it happens."""
 
-    plugins: set[str] = set()  # names in the library's plugin registry  # noqa: RUF012
+    registry = Registry()  # the library's
 
     def __init__(self, network: Network, logger: Any) -> None:
         self._network, self._logger = network, logger
         self._model: onnx.ModelProto | None = None
         self._loaded: dict[str, tuple[int, int]] = {}
         self._errors: list[_Error] = []
-        self._flags: set[OnnxParserFlag] = set()
 
     num_errors = property(lambda self: len(self._errors))
 
     def get_error(self, index: int) -> _Error:
         return self._errors[index]
-
-    def set_flag(self, flag: OnnxParserFlag) -> None:
-        self._flags.add(flag)
 
     def load_model_proto(self, data: bytes) -> bool:
         self._model = onnx.load_from_string(data)
@@ -69,15 +67,33 @@ class OnnxParser:
             del tensor.external_data[:]
             tensor.data_location = onnx.TensorProto.DEFAULT
             tensor.raw_data = ctypes.string_at(address, size)
-        overridden = self.plugins if OnnxParserFlag.ENABLE_PLUGIN_OVERRIDE in self._flags else set()
-        literal = [(f.domain, f.name) for f in model.functions if f.name not in overridden]
-        model = onnx.inliner.inline_selected_functions(model, literal)
+        model = onnx.inliner.inline_local_functions(model)
+        for node in model.graph.node:
+            problem = self._unknown(node)
+            if problem:
+                return self._fail(problem)
         for value in model.graph.input:
             if value.type.tensor_type.elem_type == onnx.TensorProto.INT64:
                 message = f"ModelImporter.cpp:1: Make sure input {value.name} has Int64 binding."
                 self._logger.log(Severity.WARNING, message)
-        self._network.fill(model, overridden)
+        self._network.fill(model, computed(model))
         return True
+
+    def _unknown(self, node: onnx.NodeProto) -> str:
+        """Why a node is neither a standard operator nor a plugin."""
+        if node.domain == "":
+            return ""
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        version = attributes.pop("plugin_version", b"1").decode()
+        namespace = attributes.pop("plugin_namespace", b"").decode()
+        creator = self.registry.get_creator(node.op_type, version, namespace)
+        if creator is None:
+            return (
+                f"{node.op_type}: Plugin not found, are the plugin name, version, and namespace"
+                " correct?"
+            )
+        strange = set(attributes) ^ {getattr(f, "name", f) for f in creator.field_names}
+        return f"{node.op_type}: attributes {strange}" if strange else ""
 
     def _fail(self, text: str) -> bool:
         self._errors.append(_Error(text))

@@ -20,8 +20,14 @@ _TORCH = {
     onnx.TensorProto.FLOAT16: torch.float16,
     onnx.TensorProto.BFLOAT16: torch.bfloat16,
     onnx.TensorProto.INT64: torch.int64,
+    onnx.TensorProto.BOOL: torch.bool,
 }
-_NUMPY = {torch.float32: np.float32, torch.float16: np.float16, torch.int64: np.int64}
+_NUMPY = {
+    torch.float32: np.float32,
+    torch.float16: np.float16,
+    torch.int64: np.int64,
+    torch.bool: np.bool_,
+}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ _DTYPES = {
     torch.float16: DataType.HALF,
     torch.bfloat16: DataType.BF16,
     torch.int64: DataType.INT64,
+    torch.bool: DataType.BOOL,
 }
 
 
