@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import EdgeVLMError, UsageError
+from ..core import EdgeVLMError
 from ..plugins.experts import moe_experts
 from ..plugins.experts.kernels.combine import combine
 from ..plugins.experts.kernels.down import down_product
@@ -35,6 +35,7 @@ from ..plugins.experts.kernels.gate_up import gate_up_product
 from ..plugins.experts.kernels.plan import make_plan
 from ..plugins.experts.kernels.tiling import choose_tiling
 from .checks import WrongResult
+from .device import open_device
 from .report import Row, environment, table, write_json
 from .synthetic_router import SyntheticRouter
 from .timing import Call, Timer, poison
@@ -301,22 +302,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
     arguments = parser.parse_args(argv)
     try:
-        timer = Timer(_device(arguments.device), arguments.repeats, min(3, arguments.repeats))
+        timer = Timer(open_device(arguments.device), arguments.repeats, min(3, arguments.repeats))
         run(TOY if arguments.toy else FULL, timer, arguments.output)
     except EdgeVLMError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device {name!r} cannot be used: {reason}") from error
-    return device
 
 
 if __name__ == "__main__":

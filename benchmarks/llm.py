@@ -22,10 +22,11 @@ from typing import Any
 
 import torch
 
-from ..core import EdgeVLMError, PipelineIO, UsageError
+from ..core import EdgeVLMError, PipelineIO
 from ..runtime.engines.torch_inputs import prompt_bucket
 from ..runtime.engines.torch_llm import TorchLLMEngine
 from . import llm_parts, llm_transformers
+from .device import open_device
 from .llm_checks import check
 from .llm_shapes import SHAPES, LLMShape, make_engine
 from .llm_times import measure_decode, measure_prefill
@@ -111,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tune", action="store_true", help="also time other kernel tiles")
     arguments = parser.parse_args(argv)
     try:
-        device = _device(arguments.device)
+        device = open_device(arguments.device)
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         timer = Timer(device, arguments.repeats, min(3, arguments.repeats))
         found = environment("edgevlm.benchmarks.llm", device) | {"shape": arguments.shape}
@@ -150,16 +151,6 @@ def run(benchmark: Benchmark, *, tune: bool) -> None:
     if times:
         columns = ("what", "tokens", "ms", "speed_up", "of_weights_bound", "tokens_per_s")
         print(f"\n{table([{name: row.get(name) for name in columns} for row in times])}")
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device {name!r} cannot be used: {reason}") from error
-    return device
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from ..core import EdgeVLMError, EngineLimits
 from ..models import MoeConfig, Routing, TextConfig, mrope_cos_sin
 from ..plugins.sere.config import SereConfig
 from ..runtime.engines.routing import RoutingControl, SereControl
+from ..runtime.engines.torch_experts import WHOLE, TokenRoute
 from ..runtime.engines.torch_fused import FusedNetwork
 from ..runtime.engines.torch_steps import Rows
 from .llm_shapes import RandomState
@@ -81,6 +82,22 @@ def similarity_tables(layers: int, experts: int, seed: int = 0) -> Tensor:
     return tables.clamp(0, 1).diagonal_scatter(torch.ones(layers, experts), dim1=1, dim2=2)
 
 
+@dataclass(frozen=True)
+class SyntheticRoute:
+    """Replaces the router's choice by one made beforehand, ``(ids, weights)`` of each layer."""
+
+    control: TokenRoute
+    choices: Sequence[tuple[Tensor, Tensor]]
+    by_part = False
+
+    def __call__(
+        self, hidden: Tensor, routing: Routing, layer: int, part: slice = WHOLE
+    ) -> Routing:
+        ids, weights = self.choices[layer]
+        chosen = dataclasses.replace(routing, ids=ids, weights=weights)
+        return self.control(hidden, chosen, layer, part)
+
+
 class Decoder:
     """The network at one batch size, its experts chosen by the synthetic router."""
 
@@ -114,12 +131,7 @@ class Decoder:
             for layer in range(plan.config.num_layers)
         ]
         everyone = torch.ones(batch, dtype=torch.bool, device=self.device)
-
-        def route(hidden: Tensor, routing: Routing, layer: int) -> Routing:
-            ids, weights = choices[layer]
-            chosen = dataclasses.replace(routing, ids=ids, weights=weights)
-            return experts.route_tokens(chosen, everyone, layer)
-
+        route = SyntheticRoute(TokenRoute(experts, everyone), choices)
         generator = torch.Generator(self.device).manual_seed(batch)
         shape = (batch, plan.config.hidden_size)
         embeds = torch.empty(shape, dtype=dtype, device=self.device).normal_(generator=generator)

@@ -18,6 +18,7 @@ import torch
 
 from ..core import EdgeVLMError, UsageError
 from . import dart, importance
+from .device import open_device
 from .importance import AttentionShape
 from .prompts import PromptShape
 from .report import Row, environment, table, write_json
@@ -121,12 +122,7 @@ def _checked(check: str, shape: object, dtype: torch.dtype, found: Row) -> Row:
 
 
 def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device {name!r} cannot be used: {reason}") from error
+    device = open_device(name)
     if device.type == "cpu":
         import triton
 

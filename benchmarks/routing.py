@@ -20,9 +20,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..core import EdgeVLMError, UsageError
+from ..core import EdgeVLMError
 from ..plugins.sere import kernel, reference
 from .checks import WrongResult
+from .device import open_device
 from .report import Row, environment, table, write_json
 from .timing import Timer, poison
 
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
     arguments = parser.parse_args(argv)
     try:
-        timer = Timer(_device(arguments.device), arguments.repeats)
+        timer = Timer(open_device(arguments.device), arguments.repeats)
         run(TOY if arguments.toy else FULL, timer, arguments.output)
     except EdgeVLMError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -226,16 +227,6 @@ def _active(layers: list[Inputs]) -> tuple[float, float]:
     """Distinct experts in use before and after, the mean over ``layers``."""
     counts = torch.stack([reference.reroute(*layer)[1] for layer in layers]).float().mean(dim=0)
     return float(counts[0]), float(counts[1])
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device {name!r} cannot be used: {reason}") from error
-    return device
 
 
 def _per_layer(milliseconds: float | None, plan: Plan) -> float | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from ..accuracy.datasets import DataSet, read_dataset
 from ..accuracy.evaluation import (
@@ -14,6 +17,7 @@ from ..accuracy.evaluation import (
     RunOptions,
     Setting,
     crossed,
+    follow,
     parse_ratio,
     pruning_settings,
     read_settings,
@@ -21,6 +25,7 @@ from ..accuracy.evaluation import (
 from ..accuracy.measurement import measure
 from ..accuracy.reports import Summary
 from ..core import UsageError
+from ..plugins.parallel import joined
 from ..pruners import visual_pruner_names
 from .score_lines import score_lines
 
@@ -74,6 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     run = parser.add_argument_group("run")
     add_run_arguments(run)
+    run.add_argument(
+        "--expert-parallel",
+        action="store_true",
+        help="share experts with the other ranks; start with torchrun -m edgevlm.cli.main evaluate",
+    )
 
 
 def add_run_arguments(run: argparse._ArgumentGroup) -> None:
@@ -90,11 +100,23 @@ def add_run_arguments(run: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate; 0: all answered, 1: samples without an answer, 2: wrong usage."""
+    if not arguments.expert_parallel:
+        return _evaluate(arguments, run_options(arguments))
+    kind = (arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")).split(":")[0]
+    with joined(kind) as ranks:
+        options = replace(run_options(arguments), device=str(ranks.device), expert_parallel=True)
+        if ranks.rank == 0:
+            return _evaluate(arguments, options)
+        follow(options)
+    return 0
+
+
+def _evaluate(arguments: argparse.Namespace, options: RunOptions) -> int:
     settings = _settings(arguments)
     data = load(arguments.data, arguments.limit)
     engines = [EngineDirs.parse(text) for text in arguments.engine]
     summary = measure(
-        Plan(data, engines, settings, run_options(arguments)),
+        Plan(data, engines, settings, options),
         arguments.output,
         workers=arguments.workers,
         baseline=arguments.baseline,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core import RequestError, UsageError
-from ..pruners import AUTO, Ratio, VisualPrunerConfig
+from ..pruners import VisualPrunerConfig
 from ..runtime import (
     FinishReason,
     Response,
@@ -24,7 +24,7 @@ from ..runtime import (
 from ..runtime.request import ChatRequest
 from ..runtime.timing import now_ms
 from .errors import run_reporting_errors
-from .option_flags import parse_option
+from .option_flags import parse_option, parse_ratio
 from .routing_flags import add_routing_arguments, profile_since, read_routing
 
 
@@ -44,7 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     pruning.add_argument("--visualPruneAlgo", default="dart", metavar="NAME")
     pruning.add_argument(
         "--dartReductionRatio",
-        type=_ratio,
+        type=parse_ratio,
         default=0.25,
         metavar="R",
         help="part to remove, or auto: by what each image contains (default 0.25)",
@@ -145,13 +145,6 @@ def _pruner_config(arguments: argparse.Namespace) -> VisualPrunerConfig:
         if name in flags:
             raise UsageError(f"--visualPruneOption {name}: has a flag of its own, use that")
     return VisualPrunerConfig.from_mapping({**options, **flags})
-
-
-def _ratio(text: str) -> Ratio:
-    try:
-        return AUTO if text == AUTO else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number or auto, got {text!r}") from None
 
 
 def _check(arguments: argparse.Namespace) -> None:

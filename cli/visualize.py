@@ -12,6 +12,7 @@ from ..pruners import VisualPrunerConfig, create_visual_pruner
 from ..runtime import ChatRequest, ImagePart, Message, Runtime, SamplingParams, TextPart
 from ..runtime.media import decode_image
 from ..runtime.patches import resize
+from .option_flags import parse_ratio
 from .token_map import Panel, draw_panels
 
 _ANSWER_TOKENS = 48
@@ -26,7 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image", type=Path, required=True, metavar="FILE")
     parser.add_argument("--question", metavar="TEXT", help="ask it, and show each answer")
     parser.add_argument("--algorithm", nargs="+", default=["dart"], metavar="NAME")
-    parser.add_argument("--ratio", type=float, default=0.5, metavar="R", help="part to remove")
+    parser.add_argument(
+        "--ratio",
+        type=parse_ratio,
+        default=0.5,
+        metavar="R",
+        help="part to remove, or auto: by what the image contains (default 0.5)",
+    )
     parser.add_argument("--device", help="torch backend: cpu, cuda, cuda:1, ...")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="PNG file to write"

@@ -4,6 +4,7 @@ A file has settings for all requests and a list ``requests``. Ours in addition, 
 ``visual_pruning`` and its own ``temperature``, ``top_p``, ``top_k`` and ``max_generate_length``;
 images may be ``data:`` URIs.
 
+A data set's requests may carry what their answers are compared with; it does not reach the model.
 Keys that only steer another engine's speed are accepted and change nothing. Keys that would change
 the answer and are not supported here fail the requests they apply to.
 """
@@ -50,9 +51,10 @@ _UNSUPPORTED = {
     "num_logprobs": "log probabilities are not supported",
     "save_system_prompt_kv_cache": "a kept system-prompt KV cache is not supported",
 }
+_REFERENCE = {"answer", "subject", "question_type"}
 _SHARED_KEYS = {*_SAMPLING, *_HARMLESS, *_UNSUPPORTED}
 _FILE_KEYS = {*_SHARED_KEYS, *_TEMPLATE, "requests", "default_system_prompt"}
-_REQUEST_KEYS = {*_SHARED_KEYS, "messages", "stop", "id", "visual_pruning"}
+_REQUEST_KEYS = {*_SHARED_KEYS, *_REFERENCE, "messages", "stop", "id", "visual_pruning"}
 
 
 @dataclass(frozen=True)

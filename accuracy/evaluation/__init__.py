@@ -3,6 +3,7 @@
 from .answer import Answer
 from .configuration import Configuration
 from .engine import EngineDirs
+from .ranks import follow
 from .results import Results
 from .run import Plan, evaluate
 from .runner import RunOptions
@@ -26,6 +27,7 @@ __all__ = [
     "Setting",
     "crossed",
     "evaluate",
+    "follow",
     "parse_ratio",
     "pruning_settings",
     "read_settings",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from ...core import UsageError
 from ...core.decode import DecodeError, decode
@@ -42,6 +43,7 @@ class Configuration:
         settings: JSON by name; one name always means the same setting.
         together: samples that are answered at once.
         versions: of edgevlm, torch and Python.
+        ranks: that share the experts. Each limits prompts on its own, so their number matters.
     """
 
     data: DataInfo
@@ -50,6 +52,7 @@ class Configuration:
     max_tokens: int | None
     together: int
     versions: dict[str, str]
+    ranks: int = 1
 
     @classmethod
     def of(
@@ -73,6 +76,7 @@ class Configuration:
                 "torch": torch.__version__,
                 "Python": platform.python_version(),
             },
+            ranks=dist.get_world_size() if options.expert_parallel else 1,
         )
 
     def joined(self, folder: Path) -> Configuration:

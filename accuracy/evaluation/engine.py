@@ -63,13 +63,20 @@ class EngineDirs:
             device=_device(manifest.target, device),
         )
 
-    def open(self, device: str | None, checkpoint: Path | None) -> Runtime:
+    def open(
+        self, device: str | None, checkpoint: Path | None, *, expert_parallel: bool = False
+    ) -> Runtime:
         """Its runtime, with a memory for images.
+
+        Args:
+            expert_parallel: see :func:`~edgevlm.runtime.engines.open_engines`.
 
         Raises:
             EngineError, CheckpointError, UsageError: see :meth:`Runtime.open`.
         """
-        opened = open_engines(self.llm, self.visual, checkpoint, device)
+        opened = open_engines(
+            self.llm, self.visual, checkpoint, device, expert_parallel=expert_parallel
+        )
         assert opened.vision is not None
         most = opened.vision.limits.max_image_tokens
         processor = Processor.from_directories(self.llm, self.visual, most)

@@ -34,6 +34,7 @@ class RunOptions:
     """How to run, the same for all units.
 
     Args:
+        expert_parallel: this process leads the other ranks, see :mod:`.ranks`.
         device: of the torch target.
         checkpoint: where the checkpoint is now, if it was moved.
         max_tokens: longest answer; the data set says if ``None``.
@@ -42,6 +43,7 @@ class RunOptions:
     device: str | None = None
     checkpoint: Path | None = None
     max_tokens: int | None = None
+    expert_parallel: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -78,7 +80,11 @@ class Runner:
         if self._opened is None or self._opened[0] != engine:
             self._opened = None  # its memory is free before another engine takes more
             self._routing = None
-            self._opened = engine, engine.open(self._options.device, self._options.checkpoint)
+            options = self._options
+            runtime = engine.open(
+                options.device, options.checkpoint, expert_parallel=options.expert_parallel
+            )
+            self._opened = engine, runtime
         return self._opened[1]
 
     def _route(self, runtime: Runtime, setting: Setting) -> None:

@@ -99,6 +99,8 @@ def crossed(settings: Sequence[Setting], routings: Sequence[Setting]) -> list[Se
     Raises:
         UsageError: one of ``settings`` has a routing of its own, or of ``routings`` a pruning.
     """
+    if not routings:
+        return list(settings)
     for setting in settings:
         if setting.routing is not None:
             raise UsageError(f"setting {setting.name!r}: has a routing, so none can be added to it")

@@ -14,8 +14,9 @@ from multiprocessing.connection import Connection, wait
 
 import torch
 
-from ...core import EdgeVLMError
+from ...core import EdgeVLMError, UsageError
 from .answer import Answer
+from .ranks import announce
 from .runner import Runner, RunOptions, Unit
 
 _READY = None
@@ -29,11 +30,17 @@ def run_units(units: Sequence[Unit], options: RunOptions, workers: int) -> Itera
     Raises:
         EdgeVLMError: an engine cannot be opened, or a worker ended.
     """
+    if options.expert_parallel and workers > 1:
+        raise UsageError("--workers share prompts, --expert-parallel experts; use one of them")
     workers = min(workers, len(units))
     if workers <= 1:
         runner = Runner(options)
         for unit in units:
+            if options.expert_parallel:
+                announce(unit)
             yield from runner.answers(unit)
+        if options.expert_parallel:
+            announce(None)
         return
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)

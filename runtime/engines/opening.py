@@ -7,7 +7,7 @@ use.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -27,6 +27,7 @@ class Opening:
     checkpoint: Checkpoint
     dtype: torch.dtype
     device: str | None
+    expert_parallel: bool = False
 
     def cpu_only(self) -> None:
         """Refuse a device other than the CPU."""
@@ -79,11 +80,14 @@ def open_engines(
     device: str | None,
     *,
     allow_unverified: bool = False,
+    expert_parallel: bool = False,
 ) -> OpenedEngines:
     """Open the engines of two directories written by one build.
 
     Args:
         allow_unverified: also open engines that failed their comparison with the reference.
+        expert_parallel: share experts with the other ranks of the process group, which all open
+            the same engines and give them the same requests.
 
     Raises:
         EngineError: a directory is not an engine, is stale, failed its comparison with the
@@ -108,7 +112,13 @@ def open_engines(
         vision = BACKENDS.get(visual.target).vision(
             _opening(visual_dir, visual, checkpoint, device)
         )
-    llm = BACKENDS.get(manifest.target).llm(_opening(llm_dir, manifest, checkpoint, device))
+    if expert_parallel and (manifest.target != "torch" or checkpoint.config.text.moe is None):
+        raise UsageError(
+            f"{llm_dir}: experts can be shared by ranks where there are some and the target is"
+            f" torch; this is {checkpoint.directory.name} for {manifest.target}"
+        )
+    opening = _opening(llm_dir, manifest, checkpoint, device)
+    llm = BACKENDS.get(manifest.target).llm(replace(opening, expert_parallel=expert_parallel))
     return OpenedEngines(llm, vision, checkpoint)
 
 
@@ -141,6 +151,7 @@ def _open_torch_llm(opening: Opening) -> LLMEngine:
         checkpoint.embedding_table(),
         opening.dtype,
         opening.torch_device(),
+        expert_parallel=opening.expert_parallel,
     )
 
 

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from ...core import EngineLimits, PipelineIO
-from ...models import Routing, TextConfig, mrope_cos_sin
+from ...models import TextConfig, mrope_cos_sin
 from .base import DecodeBatch
 from .routing import visual_rows
+from .torch_experts import PromptRoute, TokenRoute
 from .torch_fused import FusedNetwork
 from .torch_graphs import GraphCache
 from .torch_inputs import BatchInputs, PromptInputs, batch_bucket, prompt_bucket
@@ -110,9 +111,7 @@ class CapturedExecutor:
     ) -> Tensor:
         """See :meth:`FusedNetwork.prompt`; ``used, visual [R]`` bool as for its experts."""
 
-        def route(hidden: Tensor, routing: Routing, layer: int) -> Routing:
-            return self.experts.route_prompt(hidden, routing, used, visual, layer)
-
+        route = PromptRoute(self.experts, used, visual)
         if last is not None and self.experts.limits_prompts:
             # The last row's experts depend on all rows, so none can be left out.
             return self._network.prompt(x, rows, planes, first, end, None, route)[last]
@@ -128,7 +127,7 @@ class CapturedExecutor:
         x = self._network.tokens(
             inputs.embeds[:bucket].clone(),
             Rows(cos, sin, slots, places),
-            lambda _, routing, layer: self.experts.route_tokens(routing, used, layer),
+            TokenRoute(self.experts, used),
         )
         return self._network.logits(x)  # [n,V]
 

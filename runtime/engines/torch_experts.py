@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,18 +17,55 @@ from ...plugins.experts.truncation import TruncationConfig, distinct_experts, fi
 from ...plugins.macs.config import SETTINGS
 from ...plugins.macs.limiting import limited_experts, limited_routing
 from ...plugins.macs.report import ENTRIES
+from ...plugins.parallel import ExpertParallel
 from ...plugins.sere.routing import sere_routing
 from ...plugins.sere.slots import merge_duplicates
 from .routing import RoutingControl, RoutingTotals
 
 _EXPANDED = "expanded_drop"
-Route = Callable[[Tensor, Routing, int], Routing]
-"""``(hidden [R,H], routing, layer) -> routing``: what happens to the router's choice."""
+WHOLE = slice(None)
 
 
-def as_routed(hidden: Tensor, routing: Routing, layer: int) -> Routing:
-    """Leave it."""
-    return routing
+class Route(Protocol):
+    """What happens to the router's choice for the rows of one step."""
+
+    by_part: bool
+    """Whether, with experts on several ranks, each rank does it to its own rows alone."""
+
+    def __call__(
+        self, hidden: Tensor, routing: Routing, layer: int, part: slice = WHOLE
+    ) -> Routing:
+        """The new choice for ``hidden [r,H]``, which are the rows ``part`` of the step."""
+
+
+@dataclass(frozen=True)
+class TokenRoute:
+    """Control of a decode step; ``rows [R]`` bool are those that are no padding."""
+
+    host: ExpertHost
+    rows: Tensor
+    by_part = False
+
+    def __call__(
+        self, hidden: Tensor, routing: Routing, layer: int, part: slice = WHOLE
+    ) -> Routing:
+        return self.host.route_tokens(routing, self.rows[part], layer)
+
+
+@dataclass(frozen=True)
+class PromptRoute:
+    """Control of a prompt; ``rows, visual [R]`` bool say which of its rows are no padding, and
+    which are visual."""
+
+    host: ExpertHost
+    rows: Tensor
+    visual: Tensor
+    by_part = True
+
+    def __call__(
+        self, hidden: Tensor, routing: Routing, layer: int, part: slice = WHOLE
+    ) -> Routing:
+        return self.host.route_prompt(hidden, routing, self.rows[part], self.visual[part], layer)
 
 
 class ExpertHost:
@@ -34,9 +73,16 @@ class ExpertHost:
 
     All that differs from step to step is in tensors that stay where they are, so a CUDA graph
     serves any strength; :attr:`variant` says which graphs are the same.
+
+    Args:
+        parallel: where experts are split over ranks. Weights are then this rank's, prompts are
+            limited by each rank for its own rows, and steps cannot be captured.
     """
 
-    def __init__(self, config: TextConfig, device: torch.device) -> None:
+    def __init__(
+        self, config: TextConfig, device: torch.device, parallel: ExpertParallel | None = None
+    ) -> None:
+        self._parallel = parallel
         self._places = {layer: place for place, layer in enumerate(config.moe_layers)}
         self._experts = config.moe.num_experts if config.moe else 0
         self._control = RoutingControl()
@@ -71,6 +117,14 @@ class ExpertHost:
         if control.sere is not None:
             self._similarity.copy_(control.sere.similarity)
             self._protected.copy_(control.sere.protected)
+        if control.macs is not None and self._parallel is not None:
+            here = dataclasses.replace(
+                control.macs.config,
+                devices=self._parallel.placement.ranks,
+                device=self._parallel.rank,
+            )
+            macs = dataclasses.replace(control.macs, config=here)
+            control = dataclasses.replace(control, macs=macs)
         if control.macs is not None:
             self._groups.copy_(control.macs.groups)
             if control.macs.similarity is not None:
@@ -156,10 +210,36 @@ class ExpertHost:
         ids, weights = first_slots(routing.ids, routing.weights, config.top_k, self._experts)
         return dataclasses.replace(routing, ids=ids, weights=weights)
 
-    def products(self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor) -> Tensor:
-        """The weighted sum ``[R,H]`` of the experts of each row."""
-        active = self._experts // 2 if self._control.sere is not None else None
-        return grouped_experts(hidden, routing.ids, routing.weights, gate_up, down, active)
+    def local(self, weights: Tensor) -> Tensor:
+        """This rank's part of expert weights ``[N,...]``, a view; all of them on a single rank."""
+        return weights if self._parallel is None else self._parallel.local(weights)
+
+    def mixture(
+        self,
+        hidden: Tensor,
+        routing: Routing,
+        gate_up: Tensor,
+        down: Tensor,
+        layer: int,
+        route: Route,
+    ) -> Tensor:
+        """The weighted sum ``[R,H]`` of each row's experts, after control.
+
+        Args:
+            gate_up, down: see :meth:`local`.
+        """
+        if self._parallel is None:
+            routing = route(hidden, routing, layer)
+            active = self._experts // 2 if self._control.sere is not None else None
+            return grouped_experts(hidden, routing.ids, routing.weights, gate_up, down, active)
+        if not route.by_part:
+            routing = route(hidden, routing, layer)
+            return self._parallel.layer(hidden, routing, gate_up, down)
+
+        def limit(rows: Tensor, own: Routing, part: slice) -> Routing:
+            return route(rows, own, layer, part)
+
+        return self._parallel.layer(hidden, routing, gate_up, down, limit)
 
 
 def _copy(sums: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ...core import EngineLimits
 from ...models import TextConfig
+from ...plugins.parallel import ExpertParallel
 from ...pruners.kernels import usable
-from .torch_experts import ExpertHost, Route, as_routed
+from .torch_experts import ExpertHost, Route
 from .torch_steps import LayerCache, Rows, Steps, TorchSteps, attend_causally
 from .torch_weights import FusedWeights, MoeWeights
 
@@ -32,9 +33,10 @@ class FusedNetwork:
         device: torch.device,
         capacity: int,
         steps: Steps | None = None,
+        parallel: ExpertParallel | None = None,
     ) -> None:
-        self.weights = FusedWeights.load(config, state, dtype, device)
-        self.experts = ExpertHost(config, device)
+        self.experts = ExpertHost(config, device, parallel)
+        self.weights = FusedWeights.load(config, state, dtype, device, self.experts.local)
         self.steps = steps or _steps(config, self.weights.lm_head)
         shape = (limits.max_batch, config.num_kv_heads, capacity, config.head_dim)
         self.caches = [
@@ -50,7 +52,7 @@ class FusedNetwork:
         first: int,
         end: int,
         last: Tensor | None,
-        route: Route = as_routed,
+        route: Route,
     ) -> Tensor:
         """Layers ``first`` to ``end`` (excluded) over the rows of one prompt.
 
@@ -78,7 +80,7 @@ class FusedNetwork:
                 x += planes[index] if len(x) == planes.shape[1] else planes[index][last]
         return x
 
-    def tokens(self, x: Tensor, rows: Rows, route: Route = as_routed) -> Tensor:
+    def tokens(self, x: Tensor, rows: Rows, route: Route) -> Tensor:
         """All layers over one token of each sequence, ``x [R,H]``, which is overwritten."""
         for index, (layer, cache) in enumerate(zip(self.weights.layers, self.caches, strict=True)):
             qkv = self._projected(x, rows, index)
@@ -105,8 +107,8 @@ class FusedNetwork:
         if isinstance(weights, MoeWeights):
             hidden = self.steps.norm(x, layer.post_norm)
             routing = self.steps.top_experts(hidden, weights.router, weights.top_k)
-            routing = route(hidden, routing, index)
-            x += self.experts.products(hidden, routing, weights.gate_up, weights.down)
+            experts = (weights.gate_up, weights.down)
+            x += self.experts.mixture(hidden, routing, *experts, index, route)
         else:
             inner = self.steps.norm_gated(x, layer.post_norm, weights.gate_up)
             self.steps.add_linear(x, inner, weights.down)

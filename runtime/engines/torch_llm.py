@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...core import EngineLimits, PipelineIO, RequestError
 from ...models import TextConfig, TextModel
+from ...plugins.parallel import ExpertParallel
 from ...pruners import EarlyStates
 from .base import DecodeBatch
 from .routing import RoutingControl, RoutingTotals
@@ -54,6 +55,8 @@ class TorchLLMEngine:
             Triton and the C compiler it needs are used where they work, else torch's operators.
         max_graphs: CUDA graphs to keep, one per batch size and per padded prompt length in use;
             0 captures none.
+        expert_parallel: share the experts with the other ranks of the default process group, all
+            of which go through the same steps together.
     """
 
     def __init__(
@@ -67,21 +70,29 @@ class TorchLLMEngine:
         *,
         fused: bool | None = None,
         max_graphs: int = 32,
+        expert_parallel: bool = False,
     ) -> None:
         self.limits, self.dtype, self.device = limits, dtype, device
         self._num_layers = config.num_layers
+        parallel = (
+            ExpertParallel(config.moe.num_experts) if expert_parallel and config.moe else None
+        )
         self._executor: Executor
         on_cuda = device.type == "cuda"
         if on_cuda if fused is None else fused:
             # A prompt's padding may reach beyond its bounds, also in the cache.
             capacity = max(limits.max_kv_len, prompt_bucket(limits.max_input_len))
-            network = FusedNetwork(config, limits, state, dtype, device, capacity)
-            graphs = GraphCache(max_graphs if on_cuda else 0, cuda_recorder(device))
+            network = FusedNetwork(
+                config, limits, state, dtype, device, capacity, parallel=parallel
+            )
+            # Who sends how much to whom is read on the host, which no graph can hold.
+            most = max_graphs if on_cuda and parallel is None else 0
+            graphs = GraphCache(most, cuda_recorder(device))
             self._executor = CapturedExecutor(network, config, limits, graphs)
             head = network.weights.lm_head
         else:
             self._model = materialise(TextModel, config, state, dtype, device)
-            self._executor = PlainExecutor(self._model, config, limits)
+            self._executor = PlainExecutor(self._model, config, limits, parallel)
             head = self._model.lm_head.weight
         tied = embedding_table is state["lm_head.weight"]
         self.embedding_table = head if tied else embedding_table.to(device, dtype)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...models import Routing, rotate_half_split
-from .torch_experts import ExpertHost
+from .torch_experts import ExpertHost, PromptRoute, TokenRoute
 from .torch_steps import LayerCache
 
 
@@ -20,7 +20,7 @@ class PrefillOperators:
         self, caches: list[LayerCache], slot: int, experts: ExpertHost, visual: Tensor
     ) -> None:
         self._caches, self._slot, self._experts = caches, slot, experts
-        self._visual = visual  # [S] bool
+        self._route = PromptRoute(experts, torch.ones_like(visual), visual)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
         length = k.shape[2]
@@ -30,13 +30,13 @@ class PrefillOperators:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
     def route(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
-        everyone = torch.ones_like(self._visual)
-        return self._experts.route_prompt(hidden, routing, everyone, self._visual, layer)
+        return routing  # control goes with the products, where ranks may share the work
 
     def experts(
         self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor, layer: int
     ) -> Tensor:
-        return self._experts.products(hidden, routing, gate_up, down)
+        weights = (self._experts.local(gate_up), self._experts.local(down))
+        return self._experts.mixture(hidden, routing, *weights, layer, self._route)
 
 
 class DecodeOperators:
@@ -50,6 +50,7 @@ class DecodeOperators:
         device = caches[0].k.device
         self._caches, self._experts = caches, experts
         self._rows = torch.arange(len(lengths), device=device)
+        self._route = TokenRoute(experts, torch.ones_like(self._rows, dtype=torch.bool))
         self._write = torch.tensor(lengths, device=device)  # [n]
         self._reach = max(lengths) + 1
         slots = torch.arange(self._reach, device=device)
@@ -69,13 +70,13 @@ class DecodeOperators:
         )
 
     def route(self, hidden: Tensor, routing: Routing, layer: int) -> Routing:
-        everyone = torch.ones_like(self._rows, dtype=torch.bool)
-        return self._experts.route_tokens(routing, everyone, layer)
+        return routing  # see above
 
     def experts(
         self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor, layer: int
     ) -> Tensor:
-        return self._experts.products(hidden, routing, gate_up, down)
+        weights = (self._experts.local(gate_up), self._experts.local(down))
+        return self._experts.mixture(hidden, routing, *weights, layer, self._route)
 
 
 class VisionOperators:

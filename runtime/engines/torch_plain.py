@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ...core import EngineLimits, PipelineIO
 from ...models import TextConfig, TextModel, mrope_cos_sin
+from ...plugins.parallel import ExpertParallel
 from .base import DecodeBatch
 from .routing import visual_rows
 from .torch_experts import ExpertHost
@@ -21,9 +22,15 @@ class PlainExecutor:
         model: with weights of the dtype and on the device to compute with.
     """
 
-    def __init__(self, model: TextModel, config: TextConfig, limits: EngineLimits) -> None:
+    def __init__(
+        self,
+        model: TextModel,
+        config: TextConfig,
+        limits: EngineLimits,
+        parallel: ExpertParallel | None = None,
+    ) -> None:
         self._model, self._config = model, config
-        self.experts = ExpertHost(config, model.lm_head.weight.device)
+        self.experts = ExpertHost(config, model.lm_head.weight.device, parallel)
         weight = model.lm_head.weight
         self._dtype, self._device = weight.dtype, weight.device
         shape = (limits.max_batch, config.num_kv_heads, limits.max_kv_len, config.head_dim)

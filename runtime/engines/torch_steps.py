@@ -58,7 +58,7 @@ class Steps(Protocol):
         """``silu(gate) * up [R,I]`` with ``[gate, up] = weight [2I,H]`` of the normed ``x``."""
 
     def top_experts(self, hidden: Tensor, weight: Tensor, top_k: int) -> Routing:
-        """The experts that the router ``weight [N,H]`` chooses for the normed rows ``hidden [R,H]``."""
+        """What the router ``weight [N,H]`` chooses for the normed rows ``hidden [R,H]``."""
 
     def add_linear(self, x: Tensor, inner: Tensor, weight: Tensor) -> None:
         """Add ``weight [H,N]`` of ``inner [R,N]`` to ``x [R,H]``, in place."""

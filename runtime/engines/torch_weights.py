@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -57,16 +57,21 @@ class FusedWeights:
         state: Mapping[str, Tensor],
         dtype: torch.dtype,
         device: torch.device,
+        local: Callable[[Tensor], Tensor] = lambda experts: experts,
     ) -> FusedWeights:
         """Copy weights to the device, joining what is multiplied by the same rows.
 
         Args:
             state: in the names of :class:`~edgevlm.models.TextModel`. Tensors are asked for one
                 layer after another and not kept, so a mapping that makes them need hold few.
+            local: which of a layer's experts ``[N,...]`` to keep.
         """
 
         def one(name: str) -> Tensor:
             return state[name].to(device, dtype).contiguous()
+
+        def some(name: str) -> Tensor:
+            return local(state[name]).to(device, dtype).contiguous()
 
         def joined(prefix: str, *names: str) -> Tensor:
             parts = [state[f"{prefix}.{name}.weight"] for name in names]
@@ -84,8 +89,8 @@ class FusedWeights:
                 return DenseWeights(joint, one(f"{mlp}.down_proj.weight"))
             return MoeWeights(
                 one(f"{mlp}.gate.weight"),
-                one(f"{mlp}.experts.gate_up_proj"),
-                one(f"{mlp}.experts.down_proj"),
+                some(f"{mlp}.experts.gate_up_proj"),
+                some(f"{mlp}.experts.down_proj"),
                 config.moe.top_k,
             )
 
