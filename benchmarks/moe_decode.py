@@ -46,8 +46,7 @@ class Plan:
     context: int  # tokens in each slot
     batches: tuple[int, ...]
     top_k: int  # of SERE
-    thresholds: tuple[float, ...]
-    protected: int
+    settings: tuple[tuple[float, int], ...]  # SERE's threshold, protected experts per layer
 
 
 _30B = TextConfig(
@@ -65,9 +64,9 @@ _30B = TextConfig(
     tie_word_embeddings=False,
     moe=MoeConfig(num_experts=128, top_k=8, intermediate_size=768),
 )
-FULL = Plan(_30B, 93.0, 1024, (1, 8, 32, 64, 128), 2, (0.5, 0.0), 16)
+FULL = Plan(_30B, 93.0, 1024, (1, 8, 32, 64, 128), 2, ((0.5, 16), (0.5, 0)))
 _TOY = TextConfig(100, 64, 96, 2, 4, 2, 16, 1e-6, 1e4, (4, 2, 2), 4096, True, MoeConfig(12, 4, 16))
-TOY = Plan(_TOY, 9.0, 12, (1, 6), 2, (0.5,), 1)
+TOY = Plan(_TOY, 9.0, 12, (1, 6), 2, ((0.5, 1),))
 _SPREAD = 0.15
 
 
@@ -107,23 +106,24 @@ class Decoder:
         moe, layers = plan.config.moe, plan.config.num_layers
         assert moe is not None
         self._similarity = similarity_tables(layers, moe.num_experts)
-        # The least replaceable ones of each layer.
+        # Those with an expert that is much like them come last.
         alike = self._similarity - 2 * torch.eye(moe.num_experts)
-        places = alike.amax(dim=2).topk(plan.protected, dim=1, largest=False).indices
-        flags = torch.zeros(layers, moe.num_experts, dtype=torch.bool)
-        self._protected = flags.scatter(1, places, True)
+        self._replaceable = alike.amax(dim=2).argsort(dim=1)  # [L,N]
 
-    def step(self, batch: int, threshold: float | None) -> Callable[[], Tensor]:
-        """A decode step; ``threshold`` of ``None`` leaves routing as it is.
+    def step(self, batch: int, setting: tuple[float, int] | None) -> Callable[[], Tensor]:
+        """A decode step; ``setting`` of ``None`` leaves routing as it is.
 
         Only the step that was made last is right, as it sets the control of all.
         """
         plan, context = self.plan, self.plan.context
         experts, dtype = self.network.experts, self.network.weights.lm_head.dtype
         sere = None
-        if threshold is not None:
-            config = SereConfig(plan.top_k, threshold, plan.protected)
-            sere = SereControl(config, self._similarity, self._protected)
+        if setting is not None:
+            threshold, count = setting
+            flags = torch.zeros_like(self._replaceable, dtype=torch.bool)
+            protected = flags.scatter(1, self._replaceable[:, :count], True)
+            config = SereConfig(plan.top_k, threshold, count)
+            sere = SereControl(config, self._similarity, protected)
         experts.control(RoutingControl(sere))
         experts.begin_decode(batch, 0)
         choices = [
@@ -158,19 +158,19 @@ def measure(decoder: Decoder, timer: Timer) -> Iterator[dict[str, Any]]:
     expert_bytes = 3 * plan.config.hidden_size * moe.intermediate_size * element
     for batch in plan.batches:
         plain = 0.0
-        active = decoder.active(decoder.step(batch, plan.thresholds[0]))[0]
-        for threshold in (None, *plan.thresholds):
-            step = decoder.step(batch, threshold)
-            after = active if threshold is None else decoder.active(step)[1]
+        active = decoder.active(decoder.step(batch, plan.settings[0]))[0]
+        for setting in (None, *plan.settings):
+            step = decoder.step(batch, setting)
+            after = active if setting is None else decoder.active(step)[1]
             time = timer.graph([step]) or timer.eager([step])
             plain = plain or time
             read = after * plan.config.num_layers * expert_bytes
-            setting = f"top-{moe.top_k}"
-            if threshold is not None:
-                setting = f"SERE K={plan.top_k} rho={threshold:g}"
+            routing = f"top-{moe.top_k}"
+            if setting is not None:
+                routing = f"SERE K={plan.top_k} rho={setting[0]:g}, {setting[1]} protected"
             yield {
                 "batch": batch,
-                "routing": setting,
+                "routing": routing,
                 "active": active,
                 "after": after,
                 "step_ms": time,

@@ -139,7 +139,7 @@ class Scheduler:
             embeds=embed_tokens(self._engine, ids),
             positions=torch.tensor([s.position for s in active], device=self._engine.device),
             lengths=tuple(s.length for s in active),
-            generated=max(len(s.token_ids) for s in active),
+            generated=min(len(s.token_ids) for s in active),
         )
         logits = self._engine.decode(batch)  # [n,V]
         tokens = sample(logits, [s.sampler for s in active], self._forbidden)

@@ -1,11 +1,10 @@
 """MACS (reconstruction): modality-aware expert capacity at prefill, and its baselines."""
 
 from .baselines import expanded_drop, token_drop
-from .config import NAME, SETTINGS, MacsConfig
+from .config import NAME, SETTINGS, MacsConfig, require_onnx
 from .counts_file import ModalityCounts, Provenance, load_counts, write_counts
 from .groups import ModalityCounter, expert_groups
 from .limiting import limited_experts, limited_routing
-from .onnx_function import function, require_onnx
 from .padded_experts import guaranteed_tokens, padded_experts
 from .reference import Limited, macs_capacity
 from .report import ENTRIES, MacsReport
@@ -22,7 +21,6 @@ __all__ = [
     "Provenance",
     "expanded_drop",
     "expert_groups",
-    "function",
     "guaranteed_tokens",
     "limited_experts",
     "limited_routing",

@@ -178,3 +178,17 @@ def _check(name: str, kind: str, value: object) -> None:
         if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
             wanted = "an integer" if kind == "int" else "a number"
             raise UsageError(f"MACS: {name} must be {wanted} in {least:g}..{most:g}, got {value!r}")
+
+
+def require_onnx(config: MacsConfig) -> None:
+    """Check that engines other than the torch one have what is asked.
+
+    Raises:
+        UsageError: ``config`` asks for more.
+    """
+    if config.method == "expanded_drop":
+        raise UsageError("MACS: method expanded_drop runs on the torch backend only")
+    if config.similarity == "expert":
+        raise UsageError(
+            "MACS: similarity 'expert' runs on the torch backend only; use 'router' here"
+        )

@@ -12,7 +12,7 @@ from torch import Tensor
 from ...core import CheckpointError, UsageError
 from ...models import Checkpoint
 from ...models.safetensors_file import SafetensorsFile
-from ..sere.work_file import save_tensors
+from ..tensor_file import save_tensors
 from .groups import expert_groups
 
 FORMAT = "edgevlm-macs-1"

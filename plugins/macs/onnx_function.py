@@ -9,8 +9,7 @@ from __future__ import annotations
 import onnx
 import onnx.parser
 
-from ...core import UsageError
-from .config import PLACE, MacsConfig, choice
+from .config import PLACE, choice
 from .entropy import UNIT
 from .onnx_admission import ADMISSION
 from .onnx_report import REPORT
@@ -247,17 +246,3 @@ def function() -> onnx.FunctionProto:
     header = f'<domain: "{DOMAIN}", opset_import: ["" : 24]>\n'
     signature = f"{NAME} ({_INPUTS}) => (routed_ids, routed_weights, report)\n"
     return onnx.parser.parse_function(f"{header}{signature}{{{''.join(parts)}}}")
-
-
-def require_onnx(config: MacsConfig) -> None:
-    """Engines other than the torch one have a part of the options.
-
-    Raises:
-        UsageError: ``config`` asks for more.
-    """
-    if config.method == "expanded_drop":
-        raise UsageError("MACS: method expanded_drop runs on the torch backend only")
-    if config.similarity == "expert":
-        raise UsageError(
-            "MACS: similarity 'expert' runs on the torch backend only; use 'router' here"
-        )

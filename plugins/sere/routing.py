@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from functools import cache
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
+from ...core.triton_probe import triton_works
 from . import reference
 
 _MAX_EXPERTS = 512  # of the kernel
+_INSTEAD = "experts are re-routed by slower torch operators"
 
 
 def sere_routing(
@@ -31,7 +29,7 @@ def sere_routing(
     """
     given = (expert_ids, similarity, protected, decode_rows, top_k, threshold)
     fits = expert_ids.is_cuda and similarity.shape[0] <= _MAX_EXPERTS
-    if not fits or not _triton_works(expert_ids.device):
+    if not fits or not triton_works(expert_ids.device, _trial, _INSTEAD):
         routed, active = reference.reroute(*given)
         return routed, active if totals is None else totals.add_(active)
     from .kernel import reroute
@@ -40,26 +38,10 @@ def sere_routing(
     return reroute(*prepared, *([] if totals is None else [totals]))
 
 
-@cache
-def _triton_works(device: torch.device) -> bool:
-    """Try once. Triton may be absent, lack a C compiler for its launchers, or not know the GPU."""
-    if find_spec("triton") is None:
-        return False
-    try:
-        from .kernel import reroute
+def _trial(device: torch.device) -> None:
+    """Launch the smallest kernel."""
+    from .kernel import reroute
 
-        flags = torch.zeros(2, dtype=torch.bool, device=device)
-        ids = torch.tensor([[0, 1]], device=device)
-        reroute(
-            ids, torch.ones(2, 2, device=device), flags, flags[:1], ids[0, 1:], ids[0, :1] * 1.0
-        )
-        torch.cuda.synchronize(device)
-    except Exception as error:
-        logging.getLogger(__name__).warning(
-            "Triton does not work on %s, experts are re-routed by slower torch operators: %s: %s",
-            device,
-            type(error).__name__,
-            error,
-        )
-        return False
-    return True
+    flags = torch.zeros(2, dtype=torch.bool, device=device)
+    ids = torch.tensor([[0, 1]], device=device)
+    reroute(ids, torch.ones(2, 2, device=device), flags, flags[:1], ids[0, 1:], ids[0, :1] * 1.0)

@@ -11,9 +11,9 @@ from torch import Tensor
 from ...core import CheckpointError, UsageError
 from ...models import Checkpoint
 from ...models.safetensors_file import SafetensorsFile
+from ..tensor_file import save_tensors
 from .config import SereConfig
 from .protection import protected_experts
-from .work_file import save_tensors
 
 FORMAT = "edgevlm-sere-1"
 _AGAIN = "run edgevlm calibrate sere"

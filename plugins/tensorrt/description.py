@@ -24,6 +24,12 @@ FLOATING = ("float16", "bfloat16", "float32")
 Statics = Mapping[str, int]
 
 
+def kernel_constant(name: str) -> int:
+    """What ``"module:NAME"`` of a kernel's module is; variants alone ask, as it imports Triton."""
+    module, _, own = name.partition(":")
+    return int(getattr(import_module(module), own))
+
+
 @dataclass(frozen=True)
 class Port:
     """One tensor, contiguous (TensorRT's format LINEAR)."""

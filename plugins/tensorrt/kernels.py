@@ -36,7 +36,7 @@ def sere_routing(
 ):
     """Re-routing: see :mod:`edgevlm.plugins.sere.kernel`."""
     _reroute(expert_ids, similarity, protected, decode_rows, top_k, threshold, routed_ids, active,
-             rows, K, EXPERTS, WIDTH, TILE, SLOTS, ROWS, COUNTED)  # fmt: skip
+             rows, K, EXPERTS, WIDTH, TILE, SLOTS, ROWS, COUNTED, False)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["slots", "most_16", "most_32", "most_64", "most_128"])

@@ -1,17 +1,26 @@
-"""``MacsCapacity`` as one plugin: eight launches, some of which change tensors in place."""
+"""``MacsCapacity`` as one plugin: a row of launches, most of which change tensors in place.
+
+The torch engine's option to re-route by the likeness of experts needs one more tensor and is not
+part of the operator.
+"""
 
 from __future__ import annotations
 
 from ...core.launch import power_of_two
 from ..macs.config import SETTINGS
+from ..macs.kernels.workspace import BLOCK, ROUNDS
 from ..macs.report import ENTRIES
-from .description import Launch, Operator, Port, Statics, Variant
+from .description import Launch, Operator, Port, Statics, Variant, kernel_constant
 from .sizes import Size, ceil_divide, size
 
 _KERNELS = "edgevlm.plugins.macs.kernels"
 _PAIRS = size("R") * "k"
+_BLOCKS = ceil_divide(_PAIRS, BLOCK)
 _ONE = size(1)
-_ROW_CHUNK, _RANKS, _FINISHED = 2048, 128, 64  # as in the modules of the kernels
+
+
+def _constant(name: str) -> int:
+    return kernel_constant(f"{_KERNELS}.{name}")
 
 
 def _variant(
@@ -30,47 +39,66 @@ def _width(sizes: Statics) -> int:
 
 
 def _entropy(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    chunk = min(power_of_two(sizes["H"]), _ROW_CHUNK)
+    chunk = min(power_of_two(sizes["H"]), _constant("entropy:_LARGEST_CHUNK"))
     return _variant((size("R"), _ONE), {"SIZE": sizes["H"], "CHUNK": chunk})
 
 
 def _weights(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    constants = {"ENTRIES": power_of_two(len(ENTRIES)), "CHUNK": _ROW_CHUNK}
-    return _variant((size("R"), _ONE), _slots(sizes) | constants)
+    constants = {"ENTRIES": power_of_two(len(ENTRIES)), "ROUND_NUMBER": ROUNDS}
+    chunk = {"CHUNK": _constant("weights:_CHUNK")}
+    return _variant((size("R"), _ONE), _slots(sizes) | constants | chunk)
 
 
 def _candidates(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    constants = {"EXPERTS": sizes["N"], **_slots(sizes), "CHUNK": 512}
+    chunk = _constant("candidates:_CHUNK")
+    constants = {"EXPERTS": sizes["N"], **_slots(sizes), "CHUNK": chunk}
     # Products and sums stay apart, so that limits have the very bits of the reference.
     return _variant((size(sizes["N"]), _ONE), constants, 8, fuse=False)
 
 
 def _admission_ranks(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    grid = (size(sizes["N"]), ceil_divide("R", _RANKS))
-    return _variant(grid, {"EXPERTS": sizes["N"], "BLOCK": _RANKS})
+    block = _constant("ranks:_BLOCK")
+    grid = (size(sizes["N"]), ceil_divide("R", block))
+    return _variant(grid, {"EXPERTS": sizes["N"], "BLOCK": block})
 
 
 def _admission(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    constants = {"EXPERTS": sizes["N"], "TOP_K": sizes["k"], "CHUNK": 1024}
+    chunk = _constant("admission:_CHUNK")
+    constants = {"EXPERTS": sizes["N"], "TOP_K": sizes["k"], "CHUNK": chunk}
     return _variant((size(sizes["N"]), _ONE), constants, 8)
 
 
 def _queue_ranks(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    grid = (ceil_divide(size("R") * sizes["k"], _RANKS), _ONE)
-    return _variant(grid, {"EXPERTS": sizes["N"], "BLOCK": _RANKS})
+    block = _constant("ranks:_BLOCK")
+    return _variant((ceil_divide(size("R") * sizes["k"], block), _ONE), {"BLOCK": block})
 
 
-def _rerouting(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    experts = {"EXPERTS": sizes["N"], "WIDTH": _width(sizes)}
-    rest = {"TOP_K": sizes["k"], "HAS_SIMILARITY": False, "CHUNK": 32}
-    return _variant((size(sizes["N"]), _ONE), experts | rest)
+def _rerouting(sizes: Statics) -> dict[str, int]:
+    experts = {"EXPERTS": sizes["N"], "WIDTH": _width(sizes), "TOP_K": sizes["k"]}
+    return experts | {"HAS_SIMILARITY": False, "SIZE": BLOCK}
+
+
+def _round(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    grid = (ceil_divide(size("R") * sizes["k"], BLOCK), _ONE)
+    return _variant(grid, _rerouting(sizes), 8)
+
+
+def _settle(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    return _variant((_ONE, _ONE), _rerouting(sizes) | {"LAST": ROUNDS - 1}, 8)
 
 
 def _finish(sizes: Statics, floating: str) -> tuple[Variant, ...]:
     experts = {"EXPERTS": sizes["N"], "WIDTH": _width(sizes)}
-    grid = (ceil_divide("R", _FINISHED), _ONE)
-    return _variant(grid, experts | _slots(sizes) | {"BLOCK": _FINISHED})
+    block = _constant("finish:_BLOCK")
+    grid = (ceil_divide("R", block), _ONE)
+    return _variant(grid, experts | _slots(sizes) | {"BLOCK": block})
 
+
+_REROUTING = (
+    # The second place is for likeness.
+    *("probabilities", "probabilities", "expert_ids", "settings", "units", "state"),
+    *("limits", "held", "queue", "turns", "routed_ids", "taken", "changed"),
+)
 
 MACS_CAPACITY = Operator(
     name="MacsCapacity",
@@ -96,13 +124,15 @@ MACS_CAPACITY = Operator(
         Port.of("limits", "int64", "N"),
         Port.of("asked", "int64", 2, "N"),
         Port.of("held", "int64", 2, "N"),
-        Port.of("overflows", "int32", "N"),
         Port.of("keys", "int64", "N", "R"),
         Port.of("asking", "int32", "N", "R"),
         Port.of("ordered", "int32", "N", "R"),
         Port.of("turned_keys", "int64", _PAIRS),
         Port.of("turned", "int32", _PAIRS),
         Port.of("queue", "int32", _PAIRS),
+        Port.of("turns", "int32", _PAIRS),
+        Port.of("taken", "int64", 2, _BLOCKS, "N"),
+        Port.of("changed", "int32", ROUNDS),
     ),
     launches=(
         Launch(
@@ -118,10 +148,10 @@ MACS_CAPACITY = Operator(
             kernel=f"{_KERNELS}.weights:_weights",
             arguments=(
                 *("entropy", "rows", "visual_rows", "expert_ids", "settings"),
-                *("units", "routed_ids", "report", "state"),
+                *("units", "routed_ids", "report", "state", "changed"),
                 size("R"),
             ),
-            writes=("units", "routed_ids", "report", "state"),
+            writes=("units", "routed_ids", "report", "state", "changed"),
             variants=_weights,
             uses=("k",),
         ),
@@ -151,10 +181,10 @@ MACS_CAPACITY = Operator(
             kernel=f"{_KERNELS}.admission:_admission",
             arguments=(
                 *("probabilities", "visual_rows", "settings", "units", "state", "limits"),
-                *("asked", "held", "overflows", "ordered", "routed_ids", "turned_keys", "turned"),
+                *("asked", "held", "ordered", "routed_ids", "turned_keys", "turned"),
                 size("R"),
             ),
-            writes=("held", "overflows", "turned_keys", "turned"),
+            writes=("held", "turned_keys", "turned"),
             updates=("state", "routed_ids"),
             variants=_admission,
             uses=("N", "k"),
@@ -162,23 +192,31 @@ MACS_CAPACITY = Operator(
         Launch(
             name="QueueRanks",
             kernel=f"{_KERNELS}.ranks:_queue_ranks",
-            arguments=("expert_ids", "settings", "state", "turned_keys", "turned", "queue"),
-            writes=("queue",),
+            arguments=("settings", "state", "turned_keys", "turned", "queue", "turns"),
+            writes=("queue", "turns"),
             variants=_queue_ranks,
             uses=("N", "k"),
         ),
+        *(
+            Launch(
+                name=f"Round{turn}",
+                kernel=f"{_KERNELS}.rerouting:_round",
+                arguments=(*_REROUTING, size(turn), _BLOCKS),
+                # The first two rounds write one half each.
+                writes=("taken",) if turn == 0 else (),
+                updates=("routed_ids", "taken", "changed"),
+                variants=_round,
+                uses=("N", "k"),
+            )
+            for turn in range(ROUNDS)
+        ),
         Launch(
-            name="Rerouting",
-            kernel=f"{_KERNELS}.rerouting:_rerouting",
-            arguments=(
-                # The second place is the similarity's, which is read by the option of the torch
-                # engine alone.
-                *("probabilities", "probabilities", "expert_ids", "settings", "units", "state"),
-                *("limits", "held", "overflows", "queue", "routed_ids"),
-            ),
+            name="Settle",
+            kernel=f"{_KERNELS}.rerouting:_settle",
+            arguments=_REROUTING,
             writes=(),
             updates=("held", "routed_ids"),
-            variants=_rerouting,
+            variants=_settle,
             uses=("N", "k"),
         ),
         Launch(
@@ -200,7 +238,7 @@ MACS_CAPACITY = Operator(
             f"{_KERNELS}.{name}"
             for name in (
                 *("entropy", "weights", "candidates", "ranks", "admission", "rerouting"),
-                *("finish", "settings"),
+                *("rerouting_steps", "finish", "settings", "workspace"),
             )
         ),
         "edgevlm.plugins.tensorrt.macs",

@@ -14,6 +14,9 @@ from inspect import Parameter, Signature
 from types import GenericAlias
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .ahead_of_time import compile_kernel
 from .datatypes import data_type, short_name, torch_name
 from .description import NAMESPACE, Operator, Variant
@@ -21,6 +24,9 @@ from .launching import floating_type
 from .sizes import Size
 
 GPU_ATTRIBUTE = "sm"  # of a node: the compute capability to compile for, 110 for 11.0
+# An integer of an ONNX node arrives as an array of one; the library cannot make an int of that
+# where NumPy refuses to.
+_INTEGER = NDArray[np.int32]
 
 
 def register_quick(trt: Any, operator: Operator) -> None:
@@ -86,7 +92,7 @@ class _QuickOperator:
         *given_first, _, tactic = given
         floating = self._floating(given_first)
         variant = self._variants(given_first, floating)[tactic - 1]
-        number = given_first[-1]
+        number = self._split(given_first)[1][GPU_ATTRIBUTE]
         capability = f"{number // 10}.{number % 10}"
         kernel = compile_kernel(self.operator, self.launch, variant, floating, capability)
         symbols = self._symbols(given_first)
@@ -110,7 +116,7 @@ class _QuickOperator:
         The library reads types from annotations, of which strings would not do.
         """
         names = {port.name: self.plugin.TensorDesc for port in self.operator.inputs}
-        names |= dict.fromkeys(self.attributes, int)
+        names |= dict.fromkeys(self.attributes, _INTEGER)
         kind = Parameter.POSITIONAL_OR_KEYWORD
         parameters = [Parameter(n, kind, annotation=a) for n, a in names.items()]
         parameters += [Parameter(name, kind) for name in rest]
@@ -124,7 +130,8 @@ class _QuickOperator:
 
     def _split(self, given: Sequence[Any]) -> tuple[Sequence[Any], dict[str, int]]:
         count = len(self.operator.inputs)
-        return given[:count], dict(zip(self.attributes, given[count:], strict=True))
+        values = (int(array.reshape(-1)[0]) for array in given[count:])
+        return given[:count], dict(zip(self.attributes, values, strict=True))
 
     def _symbols(self, given: Sequence[Any]) -> dict[str, Any]:
         tensors, attributes = self._split(given)

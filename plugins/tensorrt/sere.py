@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from ...core.launch import power_of_two
-from .description import Launch, Operator, Port, Statics, Variant
+from .description import Launch, Operator, Port, Statics, Variant, kernel_constant
 from .sizes import ceil_divide, size
 
-_TILE, _SLOTS, _COUNTED = 16, 256, 16384  # as in edgevlm.plugins.sere.kernel
-_ROWS = (32, 64, 128)
+_KERNEL = "edgevlm.plugins.sere.kernel"
+_ROWS = (32, 64, 128)  # whose votes a program reads at a time
 
 
 def _variants(sizes: Statics, floating: str) -> tuple[Variant, ...]:
     experts, top_k = sizes["N"], sizes["k"]
-    width = power_of_two(max(experts, _TILE))
-    slots = ceil_divide(size("R") * top_k, _SLOTS)
-    grid = (slots * -(-experts // _TILE) + 1, size(1), size(1))
+    tile, slots, counted, least, few = (
+        kernel_constant(f"{_KERNEL}:_{name}")
+        for name in ("TILE", "SLOTS", "COUNTED", "LEAST_WIDTH", "FEW_ROWS")
+    )
+    width = power_of_two(max(experts, least))
+    tiles = -(-experts // tile)
+    grid = (ceil_divide(size("R") * top_k, slots) * tiles + 1, size(1), size(1))
     return tuple(
         Variant(
             grid,
@@ -22,12 +26,12 @@ def _variants(sizes: Statics, floating: str) -> tuple[Variant, ...]:
                 "K": top_k,
                 "EXPERTS": experts,
                 "WIDTH": width,
-                "TILE": _TILE,
-                "SLOTS": _SLOTS,
+                "TILE": tile,
+                "SLOTS": slots,
                 "ROWS": rows,
-                "COUNTED": min(width, _COUNTED // width),
+                "COUNTED": min(width, counted // width),
             },
-            {"num_warps": 4},
+            {"num_warps": 4 if rows <= few else 8},
         )
         for rows in _ROWS
     )
@@ -71,7 +75,7 @@ SERE_ROUTING = Operator(
     ),
     types=(),
     sources=(
-        "edgevlm.plugins.sere.kernel",
+        _KERNEL,
         "edgevlm.plugins.tensorrt.kernels",
         "edgevlm.plugins.tensorrt.sere",
     ),

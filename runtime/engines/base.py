@@ -19,7 +19,7 @@ class DecodeBatch:
     """One decode step over slots ``0..n-1``; row ``i`` belongs to slot ``i``.
 
     ``lengths[i]`` counts the KV slots that sequence ``i`` has filled before this step;
-    ``generated`` is the number of tokens that the longest answer has so far.
+    ``generated`` is the number of tokens that the shortest answer has so far.
     """
 
     embeds: Tensor  # [n,H] engine dtype

@@ -10,6 +10,7 @@ from torch import Tensor
 from ...core import UsageError
 from ...core.manifest import TensorSpec
 from ...models import TextConfig
+from ...plugins.macs.config import require_onnx
 from ...plugins.macs.report import ENTRIES
 from .routing import RoutingControl, RoutingTotals
 
@@ -64,12 +65,8 @@ class RoutingInputs:
             raise UsageError("truncation is an option of the target torch only")
         if sere is not None and sere.config.merge_duplicates:
             raise UsageError("merge_duplicates is an option of the target torch only")
-        if macs is not None and (
-            macs.similarity is not None or macs.config.method == "expanded_drop"
-        ):
-            raise UsageError(
-                "MACS by expert similarity and expanded_drop are options of the target torch only"
-            )
+        if macs is not None:
+            require_onnx(macs.config)
         for place, layer in enumerate(self._layers):
             if sere is not None:
                 self.fixed[f"sere_similarity_{layer}"].copy_(sere.similarity[place])
