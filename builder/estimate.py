@@ -47,7 +47,8 @@ def estimate(checkpoint: Checkpoint, target: str, dtype: str, limits: EngineLimi
     Running: the weights in the engine's dtype; the KV caches in full, as they are allocated at
     start; the token embeddings; inputs and outputs of the largest profile; and activations. With
     fused attention those are row buffers: at the widest point, the feed-forward network, two of
-    its width and four of the model's are alive, for every row of the larger profile.
+    its width and four of the model's are alive, for every row of the larger profile. With experts,
+    the width is that of a row's experts and their results side by side.
 
     Building with TensorRT, as measured on TensorRT for RTX 1.7.1 (``docs/results``). Resident
     memory peaks while the language model's plan, complete in memory, is written out:
@@ -100,8 +101,12 @@ def _activations(config: ModelConfig, limits: EngineLimits, item: int) -> int:
     text, vision = config.text, config.vision
     rows = max(limits.max_input_len, limits.max_batch)
     patches = limits.max_image_tokens * limits.max_images * vision.merge_unit
+    inner = text.intermediate_size
+    if text.moe is not None:  # a row's experts side by side, and what each of them gives
+        experts = text.moe.intermediate_size + text.hidden_size
+        inner = max(inner if text.moe.dense_layers else 0, text.moe.top_k * experts)
     return item * (
-        rows * (2 * text.intermediate_size + 4 * text.hidden_size)
+        rows * (2 * inner + 4 * text.hidden_size)
         + patches * (2 * vision.intermediate_size + 4 * vision.hidden_size)
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import torch
 
@@ -24,7 +26,7 @@ def bind_weights(
     added: list[onnx.NodeProto] = []
     renamed: dict[str, str] = {}
 
-    def follow(name: str, kind: str, **attributes: object) -> None:
+    def follow(name: str, kind: str, **attributes: Any) -> None:
         before = renamed.get(name, name)
         renamed[name] = f"{before}.{kind.lower()}"
         node = onnx.helper.make_node(

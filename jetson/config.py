@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import UsageError
+from ..runtime import ExpertRoutingConfig
 
 _MAY_BE_ZERO = ("sere_threshold", "macs_gain", "macs_sensitivity")
 
@@ -95,6 +96,7 @@ class ServiceConfig:
         ratio = self.pruning_ratio
         inside = ratio < 1 if isinstance(ratio, float) else ratio == "auto"
         self._require(inside, "pruning_ratio", 'below 1, or "auto"', ratio)
+        ExpertRoutingConfig.from_mapping(self.expert_routing)  # knows their ranges
         if (self.tls_cert is None) != (self.tls_key is None):
             raise UsageError("tls_cert and tls_key belong together; set both or neither")
         if not self.loopback and self.keys_file is None:

@@ -79,8 +79,8 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: TextConfig, layer: int) -> None:
         super().__init__()
         self.self_attn = Attention(config, layer)
-        sparse = config.moe is not None and layer in config.moe_layers
-        self.mlp = MoeBlock(config.hidden_size, config.moe, layer) if sparse else MLP(config)
+        moe = config.moe if layer in config.moe_layers else None
+        self.mlp = MoeBlock(config.hidden_size, moe, layer) if moe else MLP(config)
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 

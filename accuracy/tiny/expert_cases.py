@@ -37,7 +37,7 @@ def cases(sere_file: Path, macs_file: Path) -> Iterator[Case]:
     for prompts in (False, True):
         for top_k in (1, 2):
             where = "everywhere" if prompts else "at decode"
-            raw = {"truncation": {"top_k": top_k, "prompts": prompts}}
+            raw: dict[str, Any] = {"truncation": {"top_k": top_k, "prompts": prompts}}
             yield _case("decode", f"top-{top_k} {where}", raw)
     for top_k in _SERE_TOP_K:
         for threshold in _THRESHOLDS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from ...core import PipelineIO, UsageError
@@ -54,15 +55,16 @@ class RoutingControl:
         if self.truncation is not None and not layers:
             raise UsageError("truncation controls a mixture of experts; this model is dense")
         tables = {
-            "sere": self.sere and self.sere.protected.shape,
-            "macs": self.macs and self.macs.groups.shape,
+            "sere": None if self.sere is None else self.sere.protected,
+            "macs": None if self.macs is None else self.macs.groups,
         }
-        for name, shape in tables.items():
-            if shape is None:
+        for name, table in tables.items():
+            if table is None:
                 continue
+            shape = tuple(table.shape)
             if not layers:
                 raise UsageError(f"{name} controls a mixture of experts; this model is dense")
-            if tuple(shape) != (layers, experts):
+            if shape != (layers, experts):
                 raise UsageError(
                     f"the {name} calibration is for {shape[0]} layers of {shape[1]} experts, the"
                     f" model has {layers} of {experts}; calibrate this checkpoint with `edgevlm"
@@ -110,7 +112,7 @@ class ControlledExperts(Protocol):
 
 def visual_rows(io: PipelineIO) -> Tensor:
     """``[T]`` bool: which rows of a prompt are visual."""
-    rows = io.token_ids.new_zeros(len(io), dtype=bool)
+    rows = torch.zeros(len(io), dtype=torch.bool, device=io.embeds.device)
     for span in io.spans:
         rows[span.start : span.end] = True
     return rows

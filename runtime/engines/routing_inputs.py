@@ -37,7 +37,9 @@ class RoutingInputs:
         self._rows = [spec.name for spec in inputs if spec.name in _ROWS]
         names = ("sere_", "macs_")
         self.fixed = {
-            spec.name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype), device=device)
+            spec.name: torch.zeros(
+                [int(size) for size in spec.shape], dtype=getattr(torch, spec.dtype), device=device
+            )
             for spec in inputs
             if spec.name.startswith(names)
         }

@@ -45,7 +45,8 @@ def moe(moe_engines: dict[str, Path]) -> dict[str, Runtime]:
         name: Runtime.open(folder / "llm", folder / "visual", device="cpu")
         for name, folder in moe_engines.items()
     }
-    fused = Runtime.open(moe_engines["torch"] / "llm", moe_engines["torch"] / "visual", device="cpu")
+    folder = moe_engines["torch"]
+    fused = Runtime.open(folder / "llm", folder / "visual", device="cpu")
     checkpoint = Checkpoint(CHECKPOINT)
     fused._llm = fused._scheduler._engine = TorchLLMEngine(
         checkpoint.config.text,
@@ -187,7 +188,8 @@ def test_settings_without_their_switch_are_refused(
     moe_engines: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = [
-        *("--engineDir", str(moe_engines["torch"] / "llm"), "--outputFile", str(tmp_path / "o.json")),
+        *("--engineDir", str(moe_engines["torch"] / "llm")),
+        *("--outputFile", str(tmp_path / "o.json")),
         *("--inputFile", str(ROOT / "examples/requests/scenes.json")),
     ]
     for words, message in (

@@ -10,6 +10,7 @@ from PIL import Image
 
 from edgevlm.cli.main import main
 from edgevlm.cli.token_map import Panel, draw_panels
+from edgevlm.runtime import ChatRequest, ImagePart, Message, Runtime, SamplingParams, TextPart
 
 from .conftest import ROOT
 
@@ -42,6 +43,32 @@ def test_panels_of_the_command(engines: dict[str, Path], tmp_path: Path) -> None
     assert not (np.abs(pruned[0] - full)[:, 1::2] > 1).any()  # stride keeps every other column
 
 
+def test_an_automatic_ratio(
+    engines: dict[str, Path], runtimes: dict[str, Runtime], tmp_path: Path
+) -> None:
+    output = tmp_path / "map.png"
+    words = ["visualize", "--engine", engines["torch"], "--image", IMAGE, "--ratio", "auto"]
+    words += ["--algorithm", "stride", "--device", "cpu", "-o", output]
+    assert main([str(word) for word in words]) == 0
+    with Image.open(output) as sheet:
+        full, pruned = (tokens(sheet, panel, (8, 12)) for panel in range(2))
+    request = ChatRequest(
+        (Message("user", (ImagePart(IMAGE), TextPart("Describe the image."))),),
+        SamplingParams(max_tokens=1),
+        visual_pruning={"algorithm": "stride", "reduction_ratio": "auto"},
+    )
+    report = runtimes["torch"].generate([request])[0].report
+    assert report is not None
+    dropped = report.visual_tokens_before - report.visual_tokens_after
+    assert int((np.abs(pruned - full) > 1).sum()) == dropped > 0
+
+
+def test_a_ratio_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(f"visualize --engine {tmp_path} --image x --ratio much -o map.png".split())
+    assert "--ratio: must be a number or auto, got 'much'" in capsys.readouterr().err
+
+
 def test_a_panel_shows_the_kept_tokens_as_they_are() -> None:
     white = Image.new("RGB", (64, 64), "white")
     panel = Panel(white, (2, 2), frozenset({0, 3}), "a\n" + "word " * 60)
@@ -59,6 +86,7 @@ def test_a_panel_shows_the_kept_tokens_as_they_are() -> None:
     ("words", "status", "message"),
     [
         (["--algorithm", "nope"], 2, "unknown visual pruner 'nope'; known: dart"),
+        (["--algorithm", "downsample", "--ratio", "auto"], 2, "reduction_ratio must be a number"),
         (["--ratio", "2"], 2, "reduction_ratio must be a number strictly between 0 and 1"),
         (["--image", "gone.png"], 1, "gone.png: cannot be read"),
         (["-o", "no/such/map.png"], 2, "--output no/such/map.png: the folder does not exist"),

@@ -80,6 +80,49 @@ def test_a_ratio_may_be_automatic(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "must be a float or auto, got 'much'" in capsys.readouterr().err
 
 
+def test_expert_routing_comes_from_every_layer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ServiceConfig(Path("a"), sere_top_k=1, macs_gain=0.0).expert_routing == {}
+    file = tmp_path / "service.toml"
+    file.write_text('engine = "a"\nsere_file = "s"\nsere_top_k = 1\nmacs_capacity_factor = 2\n')
+    environment = {"EDGEVLM_SERE_THRESHOLD": "0", "EDGEVLM_MACS": "yes", "EDGEVLM_MACS_GAIN": "0"}
+    flags = {"sere_top_k": 3, "sere_protect": 0, "macs_file": Path("m")}
+    assert resolve_config(flags, environment, file).config.expert_routing == {
+        "sere_file": "s",
+        "sere": {"top_k": 3, "threshold": 0.0, "protect": 0},
+        "macs_file": "m",
+        "macs": {"capacity_factor": 2.0, "gain": 0.0, "sensitivity": 1.0},
+    }
+    words = ["serve", "--config", str(file), "--macs", "--sere-protect", "4", "--print-config"]
+    assert main(words) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["sere_top_k"] == {"value": 1, "from": str(file)}
+    assert shown["macs"] == {"value": True, "from": "flag"}
+    assert shown["sere_protect"] == {"value": 4, "from": "flag"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sere_threshold = -0.1", "sere_threshold must be a number from 0 up, got -0.1"),
+        ("sere_threshold = 1.5", "SERE: threshold must be a number from 0 to 1, got 1.5"),
+        ("sere_top_k = 0", "SERE: top_k must be an integer from 1 on, got 0"),
+        ("sere_top_k = 1.5", "sere_top_k must be a int, got 1.5"),
+        ("sere_protect = -1", "SERE: protect must be an integer from 0 on"),
+        ("macs_capacity_factor = 0", "macs_capacity_factor must be a number above 0, got 0"),
+        ("macs_gain = 3", r"MACS: gain must be a number in 0\.\.2, got 3"),
+        ("macs_sensitivity = -1", "macs_sensitivity must be a number from 0 up, got -1"),
+        ("macs_file = 5", "macs_file must be a Path, got 5"),
+    ],
+)
+def test_expert_routing_out_of_range(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(f'engine = "a"\nsere_file = "s"\nmacs = true\n{text}\n')
+    with pytest.raises(UsageError, match=message):
+        resolve_config({}, {}, file)
+
+
 def test_loopback_needs_no_keys() -> None:
     for host in ("localhost", "127.0.0.1", "127.1.2.3", "::1"):
         assert ServiceConfig(Path("a"), host=host).loopback

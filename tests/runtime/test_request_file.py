@@ -272,6 +272,15 @@ def test_unknown_keys_are_never_ignored_in_silence(tmp_path: Path) -> None:
     assert "requests.json: unknown key 'temprature' in requests[0] is ignored; known: " in second
 
 
+def test_references_of_a_data_set_are_left_alone(tmp_path: Path) -> None:
+    references = {"answer": "B", "subject": "Art", "question_type": ["multiple-choice"]}
+    parsed = read(tmp_path, {"requests": [{"messages": HELLO, **references}], "answer": "B"})
+    (request,) = parsed.requests
+    assert isinstance(request, ChatRequest) and request.messages[0].content == "hello"
+    (warning,) = parsed.warnings  # of a whole file an answer means nothing
+    assert "unknown key 'answer' is ignored" in warning
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (

@@ -200,4 +200,4 @@ def _attribute(node: Any, name: str) -> Any:
 
 def _is_half(model: onnx.ModelProto) -> bool:
     kinds = {value.type.tensor_type.elem_type for value in model.graph.input}
-    return onnx.TensorProto.FLOAT not in kinds
+    return bool(kinds & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .enums import DataType, DimensionOperation
 from .plugins import DimensionExpr, ExprBuilder, Registry, dims_of
 
 _TYPES = {"FP32": DataType.FLOAT, "FP16": DataType.HALF}
 _RESERVED = {"", "trt", "tensorrt", "std"}
-_ATTRIBUTE_TYPES = (int, float, bytes, bool, str)
+_ATTRIBUTE_TYPES = (float, bytes, bool, str, NDArray[np.int32], NDArray[np.float32])
 
 
 class ShapeExpr:
@@ -92,7 +95,7 @@ class AutoTuneCombination:
 class QuickPlugin:
     """One registered plugin."""
 
-    def __init__(self, inputs: list[str], attributes: dict[str, type], outputs: int) -> None:
+    def __init__(self, inputs: list[str], attributes: dict[str, Any], outputs: int) -> None:
         self.inputs, self.attributes, self.num_outputs = inputs, attributes, outputs
         self.register: Callable[..., Any] | None = None
         self.autotune: Callable[..., Any] | None = None
@@ -187,19 +190,21 @@ class QuickRun:
     ) -> None:
         assert set(attributes) == set(plugin.attributes), (attributes, plugin.attributes)
         assert plugin.register and plugin.autotune and plugin.aot
-        self._plugin, self._types = plugin, types
-        self._attributes = attributes
+        self._plugin = plugin
+        # As the ONNX parser passes integers.
+        values = {name: np.array([value], np.int32) for name, value in attributes.items()}
+        self._attributes = values
         # First types alone, when nothing is known of extents but how many there are.
         dummies = [
             TensorDesc([ShapeExpr() for _ in shape], kind)
             for kind, shape in zip(types, shapes, strict=True)
         ]
-        first = _tuple(plugin.register(*dummies, **attributes))
+        first = _tuple(plugin.register(*dummies, **values))
         self.inputs = [
             TensorDesc([ShapeExpr(extent) for extent in dims_of(shape)], kind)
             for kind, shape in zip(types, shapes, strict=True)
         ]
-        self.outputs = _tuple(plugin.register(*self.inputs, **attributes))
+        self.outputs = _tuple(plugin.register(*self.inputs, **values))
         assert [d.dtype for d in first] == [d.dtype for d in self.outputs]
         assert len(self.outputs) == plugin.num_outputs
         for desc, shape in zip(self.inputs, shapes, strict=True):
@@ -236,20 +241,21 @@ def number(extent: ShapeExpr, sizes: Mapping[str, int]) -> int:
     return extent.expr.value(sizes)
 
 
-def _register_signature(function: Any) -> tuple[list[str], dict[str, type], int]:
+def _register_signature(function: Any) -> tuple[list[str], dict[str, Any], int]:
     signature = inspect.signature(function)
     inputs: list[str] = []
-    attributes: dict[str, type] = {}
+    attributes: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
         assert parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         assert parameter.default is inspect.Parameter.empty, f"{name} has a default value"
         # A string, as postponed annotations are, is no type.
-        assert isinstance(parameter.annotation, type), f"{name} has no type annotation"
-        if issubclass(parameter.annotation, TensorDesc):
+        assert not isinstance(parameter.annotation, str), f"{name} has no type annotation"
+        if parameter.annotation is TensorDesc:
             assert not attributes, "tensors come before attributes"
             inputs.append(name)
         else:
-            assert parameter.annotation in _ATTRIBUTE_TYPES, f"{name} cannot be serialised"
+            # An int would do for the library, but not for an ONNX node's array of one integer.
+            assert parameter.annotation in _ATTRIBUTE_TYPES, f"{name} cannot be passed on"
             assert name not in ("outputs", "stream", "tactic")
             attributes[name] = parameter.annotation
     returned = signature.return_annotation

@@ -12,8 +12,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from edgevlm.plugins.macs import MacsConfig, function, macs_capacity
-from edgevlm.plugins.macs.onnx_function import DOMAIN, NAME
+from edgevlm.plugins.macs import MacsConfig, macs_capacity
+from edgevlm.plugins.macs.onnx_function import DOMAIN, NAME, function
 
 from .cases import Case, cases, configs, make_case
 

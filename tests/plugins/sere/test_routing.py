@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from edgevlm.core.triton_probe import triton_works
 from edgevlm.plugins.sere import kernel, routing, sere_routing
 from edgevlm.plugins.sere.reference import reroute
 
@@ -29,9 +30,9 @@ def test_a_triton_that_does_not_work_is_reported_once(
         raise RuntimeError("no C compiler")
 
     monkeypatch.setattr(kernel, "reroute", broken)
-    routing._triton_works.cache_clear()
-    assert not routing._triton_works(torch.device("cpu"))
-    assert not routing._triton_works(torch.device("cpu"))
-    routing._triton_works.cache_clear()
+    triton_works.cache_clear()
+    for _ in range(2):
+        assert not triton_works(torch.device("cpu"), routing._trial, routing._INSTEAD)
+    triton_works.cache_clear()
     (record,) = caplog.records
     assert "re-routed by slower torch operators: RuntimeError: no C compiler" in record.message

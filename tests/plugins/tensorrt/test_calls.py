@@ -72,9 +72,7 @@ def test_routing(rows: int, experts: int, top_k: int, strong: int, seed: int) ->
     renormalize=st.booleans(),
 )
 def test_capacity(rows: int, factor: float, seed: int, renormalize: bool) -> None:
-    check_capacity(
-        rows, 6, 2, MacsConfig(capacity_factor=factor, renormalize=renormalize), seed
-    )
+    check_capacity(rows, 6, 2, MacsConfig(capacity_factor=factor, renormalize=renormalize), seed)
 
 
 def test_any_tile_height_may_meet_any_other() -> None:

@@ -8,24 +8,22 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from edgevlm.core.triton_probe import triton_works
 from edgevlm.pruners import kernels
 from edgevlm.pruners.kernels import norms
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
 def forgetful() -> Iterator[None]:
-    kernels._triton_works.cache_clear()
+    triton_works.cache_clear()
     yield
-    kernels._triton_works.cache_clear()
+    triton_works.cache_clear()
 
 
 def test_not_on_the_cpu() -> None:
     assert not kernels.usable(torch.zeros(2, 2))
-
-
-def test_not_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
-    assert not kernels._triton_works(torch.device("cpu"))
 
 
 def test_a_triton_that_fails_is_reported_once(
@@ -36,13 +34,13 @@ def test_a_triton_that_fails_is_reported_once(
 
     monkeypatch.setattr(norms, "row_norms", fail)
     with caplog.at_level(logging.WARNING):
-        assert not kernels._triton_works(torch.device("cpu"))
-        assert not kernels._triton_works(torch.device("cpu"))
-    assert len(caplog.records) == 1
-    assert "Triton does not work on cpu" in caplog.text
-    assert "RuntimeError: no C compiler" in caplog.text
+        assert not triton_works(CPU, kernels._trial, kernels._INSTEAD)
+        assert not triton_works(CPU, kernels._trial, kernels._INSTEAD)
+    (record,) = caplog.records
+    assert "Triton does not work on cpu, visual pruning uses slower" in record.message
+    assert "RuntimeError: no C compiler" in record.message
 
 
 def test_a_triton_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
-    assert kernels._triton_works(torch.device("cpu"))
+    assert triton_works(CPU, kernels._trial, kernels._INSTEAD)
