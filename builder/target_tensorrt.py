@@ -64,6 +64,11 @@ class TensorRTTarget:
         return (here,)
 
     def write(self, network: Network, directory: Path, options: WriteOptions) -> Artifacts:
+        if self.library == TENSORRT_RTX and "macs" in network.routing:
+            raise UsageError(
+                f"--routing macs needs a plugin, and {TITLES[self.library]} runs no plugins;"
+                " choose another target or leave macs out"
+            )
         library = load_tensorrt(self.library)
         summary = build_plan(library, network, options, directory / PLAN_NAME)
         return Artifacts(

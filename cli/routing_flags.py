@@ -64,7 +64,7 @@ def read_routing(arguments: argparse.Namespace) -> ExpertRoutingConfig:
     sere, macs = (_settings(arguments, *part) for part in (("sere", _SERE), ("macs", _MACS)))
     return ExpertRoutingConfig(
         sere=None if sere is None else SereConfig.from_mapping(sere),
-        macs=None if macs is None else MacsConfig.from_mapping(macs),
+        macs=None if macs is None else MacsConfig.from_mapping(macs, MacsConfig()),
         sere_file=arguments.sereFile,
         macs_file=arguments.macsFile,
     )

@@ -63,7 +63,7 @@ class ExpertRoutingConfig:
         files = {n: Path(str(parts[n])) for n in ("sere_file", "macs_file") if n in parts}
         return cls(
             sere=SereConfig.from_mapping(parts["sere"]) if "sere" in parts else None,
-            macs=MacsConfig.from_mapping(parts["macs"]) if "macs" in parts else None,
+            macs=MacsConfig.from_mapping(parts["macs"], MacsConfig()) if "macs" in parts else None,
             truncation=_truncation(parts["truncation"]) if "truncation" in parts else None,
             **files,
         )

@@ -177,11 +177,12 @@ def test_flags_and_profile(moe_engines: dict[str, Path], table: Path, tmp_path: 
         "--sereProtect": 0,
     }
     words = [str(word) for pair in flags.items() for word in pair]
-    assert main([*words, "--sere", "--macs", "--macsCapacityFactor", "0.8"]) == 0
+    assert main([*words, "--sere", "--macs"]) == 0
     found = json.loads(profile.read_text())["expert_routing"]
     assert found["sere"]["mean_active_after"] < found["sere"]["mean_active_before"]
     assert len(found["macs"]["layers"]) == 6
     assert found["macs"]["prompts"] == 8
+    assert all(layer["rows"] > 0 for layer in found["macs"]["layers"])
 
 
 def test_settings_without_their_switch_are_refused(

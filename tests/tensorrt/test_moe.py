@@ -27,6 +27,7 @@ from edgevlm.plugins.macs.config import MacsConfig
 from edgevlm.plugins.sere.config import SereConfig
 from edgevlm.runtime import ExpertRoutingConfig, Runtime
 from edgevlm.runtime.engines.routing import RoutingTotals
+from edgevlm.runtime.parity import verify_engine
 from tests.fakes.tensorrt.network import Network as FakeNetwork
 from tests.integration.conftest import ask, samples
 from tests.integration.test_expert_routing import write_sere
@@ -251,3 +252,13 @@ def test_only_the_mixture_of_experts_has_a_layer_of_its_own(install: Install) ->
     chosen = onnx_functions.usable(TensorRTLibrary(TENSORRT, module, "10.16.1"), (THOR,))
     native = {name for name, mapping in chosen.items() if isinstance(mapping, NativeMapping)}
     assert native == {"MoeExperts"}
+
+
+@pytest.mark.parametrize("capability", [THOR, ORIN])
+def test_the_comparison_with_the_reference(
+    engines: dict[str, Path], install: Install, capability: str
+) -> None:
+    install(capability=capability)
+    report = verify_engine(engines[capability])
+    assert report.problems == ()
+    assert report.figures["llm"]["decode_cosine"] > 0.999
