@@ -39,6 +39,7 @@ from ..plugins.macs.kernels.rerouting import reroute
 from ..plugins.macs.kernels.weights import weigh
 from ..plugins.macs.reference import limit
 from .checks import WrongResult
+from .device import open_device
 from .report import Row, environment, table, write_json
 from .synthetic_router import SyntheticRouter
 from .timing import Call, Timer, poison
@@ -145,8 +146,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
     arguments = parser.parse_args(argv)
     plan = TOY if arguments.toy else FULL
-    timer = Timer(torch.device(arguments.device), arguments.repeats, min(3, arguments.repeats))
     try:
+        timer = Timer(open_device(arguments.device), arguments.repeats, min(3, arguments.repeats))
         run(plan, timer, arguments.output)
     except EdgeVLMError as error:
         print(f"error: {error}", file=sys.stderr)

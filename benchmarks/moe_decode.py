@@ -31,6 +31,7 @@ from ..runtime.engines.routing import RoutingControl, SereControl
 from ..runtime.engines.torch_experts import WHOLE, TokenRoute
 from ..runtime.engines.torch_fused import FusedNetwork
 from ..runtime.engines.torch_steps import Rows
+from .device import open_device
 from .llm_shapes import RandomState
 from .report import Row, environment, table, write_json
 from .synthetic_router import SyntheticRouter
@@ -198,32 +199,35 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print one table, write the file."""
     arguments = _parse(argv)
-    device = torch.device(arguments.device)
-    plan = TOY if arguments.toy else FULL
-    if arguments.layers:
-        plan = replace(plan, config=replace(plan.config, num_layers=arguments.layers))
-    moe = plan.config.moe
-    assert moe is not None
-    dtype = torch.float32 if arguments.toy else torch.bfloat16
-    router = SyntheticRouter.calibrated(
-        plan.config.num_layers, moe.num_experts, moe.top_k, max(plan.batches), plan.active
-    )
-    rows: list[Row] = []
     try:
-        with torch.inference_mode():
-            decoder = Decoder(_network(plan, dtype, device), plan, router)
-            for row in measure(decoder, Timer(device, arguments.repeats)):
-                print(row, file=sys.stderr, flush=True)
-                rows.append(row)
-            on_cuda = device.type == "cuda"
-            copy = Timer(device).copy_bandwidth() if on_cuda else None
-        content = {"environment": environment(__spec__.name, device), "copy_gb_s": copy}
-        write_json(arguments.output, content | {"context": plan.context, "rows": rows})
+        _run(arguments)
     except EdgeVLMError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    print(table(rows))
     return 0
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    device = open_device(arguments.device)
+    plan = TOY if arguments.toy else FULL
+    if arguments.layers:
+        plan = replace(plan, config=replace(plan.config, num_layers=arguments.layers))
+    moe, layers = plan.config.moe, plan.config.num_layers
+    assert moe is not None
+    router = SyntheticRouter.calibrated(
+        layers, moe.num_experts, moe.top_k, max(plan.batches), plan.active
+    )
+    rows: list[Row] = []
+    with torch.inference_mode():
+        dtype = torch.float32 if arguments.toy else torch.bfloat16
+        decoder = Decoder(_network(plan, dtype, device), plan, router)
+        for row in measure(decoder, Timer(device, arguments.repeats)):
+            print(row, file=sys.stderr, flush=True)
+            rows.append(row)
+        copy = Timer(device).copy_bandwidth() if device.type == "cuda" else None
+    content = {"environment": environment(__spec__.name, device), "copy_gb_s": copy}
+    write_json(arguments.output, content | {"context": plan.context, "rows": rows})
+    print(table(rows))
 
 
 if __name__ == "__main__":

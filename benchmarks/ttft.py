@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import EngineLimits, PipelineIO, VisualSpan
+from ..core import EngineLimits, PipelineIO, UsageError, VisualSpan
 from ..models import TextConfig, VisionConfig, VisionTower
 from ..pruners import VisualPrunerConfig, create_visual_pruner
 from ..runtime.embeddings import assemble
@@ -28,6 +28,7 @@ from ..runtime.engines.torch_vision import TorchVisionEngine
 from ..runtime.positions import mrope_positions
 from ..runtime.prompt import PreparedPrompt, VisualItem
 from ..runtime.vision import VisionRunner, VisualFeatures
+from .device import open_device
 from .llm_shapes import SHAPES, make_engine
 from .report import environment, table, write_json
 from .timing import Call, Timer
@@ -117,7 +118,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args(argv)
-    device = torch.device(arguments.device)
+    try:
+        device = open_device(arguments.device)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     timer = Timer(device, arguments.repeats, warm_up=3)
     found = environment("edgevlm.benchmarks.ttft", device)
