@@ -53,7 +53,7 @@ PLATFORMS = (
         ("11.0",),
         {TENSORRT: (10, 16)},
         True,
-        "JetPack 7.2 or newer",
+        "JetPack 7.2 or newer; MoE through TensorRT's own layer",
     ),
     Platform(
         "Jetson Orin",

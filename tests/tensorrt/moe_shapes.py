@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import torch
 
+from edgevlm.builder import BuildConfig, build_engine
 from edgevlm.models import TextModel, VisionTower, parse_config
 from tests.builder.checkpoints import _config_4b, write_side_files
 
@@ -57,3 +59,20 @@ def save_sparse_30b(path: Path, layers: int, depth: int = 1) -> None:
     with (path / "model.safetensors").open("wb") as file:
         file.write(len(text_header).to_bytes(8, "little") + text_header)
         file.truncate(8 + len(text_header) + end)
+
+
+def main(folder: Path) -> None:
+    """Build two layers; a process of its own, for it takes 5 GB at its peak."""
+    save_sparse_30b(folder / "checkpoint", layers=2)
+    build_engine(
+        BuildConfig(
+            folder / "checkpoint",
+            folder / "engine",
+            "tensorrt-rtx",
+            compute_capabilities=("8.9", "12.0"),
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

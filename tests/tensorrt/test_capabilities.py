@@ -8,12 +8,15 @@ import pytest
 
 from edgevlm.core import UsageError
 from edgevlm.core.capabilities import (
+    AHEAD_OF_TIME,
     DEVICES,
     FEATURES,
+    MOE_LAYER,
     PLATFORMS,
     TENSORRT,
     TENSORRT_RTX,
     available_features,
+    feature,
     format_version,
     parse_capabilities,
     parse_version,
@@ -93,7 +96,7 @@ def test_an_old_rtx_is_refused() -> None:
 
 
 def test_the_documented_table_is_this_one() -> None:
-    text = SUPPORT.read_text(encoding="utf-8")
+    text = SUPPORT.read_text(encoding="utf-8").split("## Mixtures of experts")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     documented = {
         cells[0]: cells for cells in ([c.strip() for c in r.split("|")[1:-1]] for r in rows)
@@ -104,3 +107,18 @@ def test_the_documented_table_is_this_one() -> None:
         for column, library in ((2, TENSORRT), (3, TENSORRT_RTX)):
             version = platform.libraries.get(library)
             assert cells[column] == (f"{format_version(version)} or newer" if version else "no")
+
+
+def test_the_documented_table_of_experts_is_this_one() -> None:
+    text = SUPPORT.read_text(encoding="utf-8").split("## Mixtures of experts")[1].split("##")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    documented = {
+        cells[0]: cells for cells in ([c.strip() for c in r.split("|")[1:-1]] for r in rows)
+    }
+    for platform in PLATFORMS:
+        version, capability = platform.libraries[TENSORRT], platform.capabilities[0]
+        own = feature(MOE_LAYER).available(TENSORRT, version, capability)
+        ahead = feature(AHEAD_OF_TIME).available(TENSORRT, version, capability)
+        cells = documented[platform.name]
+        assert cells[1] == ("own layer" if own else "plugin") and ahead
+        assert cells[2] == ("literally" if TENSORRT_RTX in platform.libraries else "")

@@ -28,6 +28,7 @@ from edgevlm.plugins.sere.config import SereConfig
 from edgevlm.runtime import ExpertRoutingConfig, Runtime
 from edgevlm.runtime.engines.routing import RoutingTotals
 from edgevlm.runtime.parity import verify_engine
+from tests.fakes.tensorrt.network import BuildFailure
 from tests.fakes.tensorrt.network import Network as FakeNetwork
 from tests.integration.conftest import ask, samples
 from tests.integration.test_expert_routing import write_sere
@@ -231,8 +232,6 @@ def test_the_plugin_where_the_layer_turns_out_not_to_work(
         usual: Callable[[Any, Any], Any] = FakeNetwork._with_moe_layers
 
         def refuse(self: Any, model: Any) -> Any:
-            from tests.fakes.tensorrt.network import BuildFailure
-
             if any(layer.type.name == "MOE" for layer in self.layers):
                 raise BuildFailure("no tactic for the MoE layer")
             return usual(self, model)

@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from edgevlm.core import EngineError
 from edgevlm.plugins.tensorrt.ahead_of_time import SHARED_BYTES, without_scratch
 
+ROOT = Path(__file__).parents[3]
 PTX = """
 .visible .entry twice(
 	.param .u64 .ptr .global .align 1 twice_param_0,
@@ -31,7 +33,9 @@ PTX = """
 def test_kernels_are_compiled_for_gpus_that_are_not_here() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, "-W", "ignore", "-m", "tests.plugins.tensorrt.compile_here"]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True, cwd=ROOT
+    )
     kernels = json.loads(done.stdout)
     assert len(kernels) == 8
     for kernel in kernels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,12 +18,14 @@ from tests.plugins.experts.cases import Shape, assert_near, expected, make
 
 from .calls import check_all, check_capacity, check_experts, check_routing, run_chain
 
+ROOT = Path(__file__).parents[3]
+
 
 def on_gpu() -> None:
     """The same checks in a process whose kernels are compiled."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "tests.plugins.tensorrt.calls"]
-    subprocess.run(command, env=environment, check=True)
+    subprocess.run(command, env=environment, check=True, cwd=ROOT)
 
 
 def on_cpu() -> None:

@@ -9,6 +9,7 @@ import torch
 
 from edgevlm.plugins.macs.config import SETTINGS, MacsConfig
 from edgevlm.plugins.macs.report import ENTRIES
+from edgevlm.plugins.tensorrt import classes
 from edgevlm.plugins.tensorrt.classes import creator, register_class
 from edgevlm.plugins.tensorrt.experts import MOE_EXPERTS
 from edgevlm.plugins.tensorrt.launching import workspace_places
@@ -94,8 +95,6 @@ def test_the_workspace_is_that_of_the_largest_shapes() -> None:
 
 
 def test_timings_are_of_these_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgevlm.plugins.tensorrt import classes
-
     before = experts().configured.timing_cache_id
     assert before == experts().configured.timing_cache_id and len(before) == 16
     monkeypatch.setattr(classes, "source_digest", lambda operator: "other" * 8)
