@@ -161,7 +161,8 @@ def check_capacity(
     ids, weights, report = run_class(MACS_CAPACITY, inputs, most_rows=2 * rows)
     assert torch.equal(ids, wanted.expert_ids)
     torch.testing.assert_close(weights, wanted.expert_weights)
-    torch.testing.assert_close(report, wanted.report)
+    # A token's weight is rounded to 1/65536, and entropies differ in their last bits.
+    torch.testing.assert_close(report, wanted.report, atol=1e-3, rtol=1e-5)
 
 
 def check_all(device: torch.device, dtypes: Sequence[torch.dtype]) -> None:
