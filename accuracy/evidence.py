@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..core import EdgeVLMError, UsageError
 from ..pruners import visual_pruner_names
-from ..runtime import write_atomically
+from ..runtime import require_folder, write_atomically
 from .datasets import prepare_tiny, read_dataset
 from .evaluation import UNPRUNED, EngineDirs, Plan, RunOptions, parse_ratio, pruning_settings
 from .measurement import measure
@@ -84,6 +84,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
+    require_folder(arguments.output)
     others = [_other(text) for text in arguments.also]
     ratios = [parse_ratio(text) for text in arguments.ratios]
     settings = [UNPRUNED, *pruning_settings(arguments.algorithms, ratios)]

@@ -1,6 +1,6 @@
 """Requests in, text out: see :class:`~edgevlm.runtime.runtime.Runtime`."""
 
-from .atomic_file import write_atomically
+from .atomic_file import require_folder, write_atomically
 from .expert_routing import ExpertRoutingConfig
 from .profile import build_profile, format_profile
 from .request import ChatRequest, ImagePart, Message, SamplingParams, TextPart, VideoPart
@@ -24,6 +24,7 @@ __all__ = [
     "build_profile",
     "format_profile",
     "read_request_file",
+    "require_folder",
     "response_document",
     "write_atomically",
 ]

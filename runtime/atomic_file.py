@@ -34,3 +34,16 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def require_folder(path: Path) -> None:
+    """Check that ``path`` could be written; before long work, not after it.
+
+    Raises:
+        UsageError: its folder does not exist or is not writable.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {path}: the folder does not exist; create it first")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {path}: the folder is not writable")

@@ -21,7 +21,7 @@ import torch
 
 from ...core import EdgeVLMError
 from ...core.manifest import edgevlm_version
-from ...runtime import write_atomically
+from ...runtime import require_folder, write_atomically
 from ..evaluation.engine import EngineDirs
 from .budget_comparison import Bounds, compare
 from .budget_tables import report
@@ -72,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     arguments = _parse(words)
     try:
+        require_folder(arguments.output)
         settings = [Bounds.parse(text) for text in arguments.settings]
         runtime = EngineDirs.parse(arguments.engine).open(arguments.device, None)
         comparisons = compare(runtime, settings, arguments.images, arguments.seed)

@@ -28,6 +28,7 @@ from ...runtime import (
     Runtime,
     SamplingParams,
     TextPart,
+    require_folder,
     write_atomically,
 )
 from ...runtime.prompt import PreparedPrompt
@@ -185,6 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, help="Markdown; JSON goes beside it")
     arguments = parser.parse_args(words)
     try:
+        require_folder(arguments.output)
         runtime = EngineDirs.parse(arguments.engine).open(None, None)
         if arguments.batch > runtime.max_batch:
             raise UsageError(f"--batch: the engine was built for {runtime.max_batch}")
