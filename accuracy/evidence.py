@@ -23,11 +23,12 @@ from ..runtime import require_folder, write_atomically
 from .datasets import prepare_tiny, read_dataset
 from .evaluation import UNPRUNED, EngineDirs, Plan, RunOptions, parse_ratio, pruning_settings
 from .measurement import measure
-from .reports import Summary, markdown, read_summary
+from .reports import Row, Summary, markdown, read_summary
 
 _RATIOS = ("0.25", "0.4", "0.5", "0.75")
 _SEED = 0
 _DRAWN = "tiny_dataset.jsonl"
+_CHANCE = "random"
 
 _READING = """\
 Scores are exactly right answers in per cent, greedy decoding, on scenes nobody trained on; brackets
@@ -118,11 +119,34 @@ def _document(
     yield f"    {shlex.join(('python', '-m', 'edgevlm.accuracy.evidence', *map(_shown, words)))}\n"
     yield f"{_made_with(summary)}\n"
     yield markdown(summary)
+    if lines := list(below_chance(summary)):
+        yield "## No better than chance\n"
+        yield "Tasks on which a pruner scores below `random` at the same ratio.\n"
+        yield from (*lines, "")
     for title, other in others:
         yield f"## {title}\n"
         yield f"{_made_with(other)}\n"
         yield markdown(other, "###")
     yield _MEANING
+
+
+def below_chance(summary: Summary) -> Iterator[str]:
+    """A line per ratio: which pruners lose to ``random`` on which tasks."""
+    chance = {row.ratio: row for row in summary.rows if row.series == _CHANCE}
+    for ratio, drawn in chance.items():
+        parts = []
+        for row in summary.rows:
+            if row.ratio != ratio or row is drawn:
+                continue
+            worse = [t for t in summary.tasks if _score(row, t) < _score(drawn, t)]
+            if worse:
+                parts.append(f"`{row.series}` on {', '.join(worse)}")
+        yield f"* {ratio} removed: {'; '.join(parts) or 'none'}."
+
+
+def _score(row: Row, task: str) -> float:
+    score = row.tasks[task].score
+    return score.value if score else 0.0
 
 
 def _made_with(summary: Summary) -> str:

@@ -127,6 +127,7 @@ def test_the_evidence_in_one_command(engine: Path, tmp_path: Path) -> None:
     assert "python -m edgevlm.accuracy.evidence --engine tiny --work work --output doc.md" in text
     assert "7 prompts, 1 of every task, on `tiny` (torch, float32, " in text
     assert "| `random 0.5` |" in text and "What these figures say, and what they do not" in text
+    assert "below `random` at the same ratio.\n\n* 0.5 removed: " in text
     assert str(tmp_path) not in text
     # What was drawn does not depend on how many drew it.
     alone = prepare_tiny(tmp_path / "alone", samples=1, seed=0)
