@@ -51,6 +51,9 @@ cell of a table is one: removing a token often removes the answer. A photograph 
 repeats itself far more. Nor is a ranking here a ranking elsewhere. Before a ratio is raised on a
 real checkpoint, `edgevlm evaluate` measures it there, on data like the user's own.
 
+What routing of experts costs on the other bundled checkpoint is in
+[experts-accuracy.md](experts-accuracy.md).
+
 Intervals are of these questions; another training run of the checkpoint would move the scores by
 an amount they do not cover. Where a score is 100 or 0 the bootstrap gives an interval of no width.
 """
