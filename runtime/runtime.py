@@ -187,9 +187,13 @@ class Runtime:
         self._prepared.pop(index, None)
         return self._scheduler.cancel(index)
 
-    def step(self) -> list[Event]:
-        """Admit at most one waiting request and decode one token of every active one."""
-        return self._scheduler.step()
+    def step(self, *, decode: bool = True) -> list[Event]:
+        """Admit at most one waiting request and decode one token of every active one.
+
+        Args:
+            decode: false only admits, so that several requests begin to decode together.
+        """
+        return self._scheduler.step(decode=decode)
 
     def generate(self, requests: Iterable[ChatRequest]) -> list[Response]:
         """Answer requests together; responses come in the order of the requests.

@@ -91,13 +91,17 @@ class Scheduler:
                 return sequence.response()
         return None
 
-    def step(self) -> list[Event]:
-        """Admit at most one waiting prompt, then decode one token for every active slot."""
+    def step(self, *, decode: bool = True) -> list[Event]:
+        """Admit at most one waiting prompt, then decode one token for every active slot.
+
+        Args:
+            decode: false leaves that out, so that several prompts begin to decode together.
+        """
         events: list[Event] = []
         if self._waiting:
             self._admit_next(events)
         self._close_holes()
-        if self._slots:
+        if self._slots and decode:
             self._decode(events)
         return events
 

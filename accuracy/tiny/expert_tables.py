@@ -45,15 +45,24 @@ def _lines(rows: Sequence[Row], words: Sequence[str], batch: int, prompts: int) 
     )
     yield "## Decode: fewer experts per step\n"
     yield (
-        "`active` counts distinct experts per layer and decode step, before and after; `changed` is"
-        " how many answers differ when the same request is decoded alone instead of with others"
-        " (per cent). The first token of an answer comes from the prompt, which SERE leaves alone,"
-        " so only answers of several tokens can change.\n"
+        "All prompts of a batch are read before the first token is decoded; `rows` is how many rows"
+        " a step had on average, as answers end one by one. `active` counts distinct experts per"
+        " layer and decode step, before and after; `changed` is how many answers differ when the"
+        " same request is decoded alone instead of with others (per cent). The first token of an"
+        " answer comes from the prompt, which SERE leaves alone, so only answers of several tokens"
+        " can change.\n"
     )
     yield from _table(
-        ("routing", *TASKS, "all", "doubt", "active", "changed"),
+        ("routing", *TASKS, "all", "doubt", "rows", "active", "changed"),
         (
-            (row["name"], *_scores(row), _doubt(row), _active(row), _number(row.get("changed")))
+            (
+                row["name"],
+                *_scores(row),
+                _doubt(row),
+                _number(row.get("rows")),
+                _active(row),
+                _number(row.get("changed")),
+            )
             for row in rows
             if row["group"] in ("whole", "decode")
         ),

@@ -64,6 +64,7 @@ class Tally:
     dropped: float | None = None
     rerouted: float | None = None
     changed: float | None = None
+    rows: float | None = None
 
     def add(self, sample: HeldOutSample, answer: Answered, kind: str) -> None:
         """Score one answer."""
@@ -108,8 +109,11 @@ class Asker:
             pairs = zip(self._requests[part], self._prepared[part], strict=True)
             wanted = [self.runtime.submit(*pair) for pair in pairs]
             found = {index: Answered() for index in wanted}
+            admitted = 0
             while not self.runtime.idle:
-                for event in self.runtime.step():
+                # All of them are prefilled before the first decodes, so the batch is a full one.
+                admitted += 1
+                for event in self.runtime.step(decode=admitted >= len(wanted)):
                     if isinstance(event, Response):
                         found[event.index].text = event.text
                     else:
@@ -122,7 +126,7 @@ def tally(asker: Asker, case: Case, batch: int) -> tuple[Tally, list[Answered]]:
     """Run one case."""
     runtime, found = asker.runtime, Tally()
     runtime.set_expert_routing(case.routing)
-    before = runtime.routing_totals()
+    before, decoded_before = runtime.routing_totals(), runtime.decode_totals
     answers = asker.answers(batch)
     after = runtime.routing_totals()
     assert before is not None and after is not None
@@ -132,6 +136,8 @@ def tally(asker: Asker, case: Case, batch: int) -> tuple[Tally, list[Answered]]:
     if totals.steps:
         pair = (totals.active / totals.steps).mean(0).tolist()
         found.active = (pair[0], pair[1])
+        decoded = runtime.decode_totals - decoded_before
+        found.rows = decoded.tokens / decoded.steps
     if totals.prompts:
         moe = runtime.config.text.moe
         assert moe is not None

@@ -41,7 +41,7 @@ def test_at_a_load_that_two_have() -> None:
 def test_the_page() -> None:
     rows = [
         row("whole", "as routed", 99.0),
-        row("decode", "fewer", 90.0, active=(9.96, 4.0), changed=1.0),
+        row("decode", "fewer", 90.0, rows=3.5, active=(9.96, 4.0), changed=1.0),
         limit("drop", 0.5, 40.0, load=0.5),
         limit("drop", 1.0, 80.0, load=1.0),
     ]
@@ -51,8 +51,8 @@ def test_the_page() -> None:
     assert "/home/me" not in text
     assert "63 held-out prompts" in text and "As routed: 99.0 in all." in text
     count = len(TASKS) + 1
-    assert cells(text, "as routed") == [["99.0"] * count + ["0.250", "-", "-"]]
-    assert cells(text, "fewer") == [["90.0"] * count + ["0.250", "10.0 to 4.0", "1.0"]]
+    assert cells(text, "as routed") == [["99.0"] * count + ["0.250", "-", "-", "-"]]
+    assert cells(text, "fewer") == [["90.0"] * count + ["0.250", "3.5", "10.0 to 4.0", "1.0"]]
     assert cells(text, "drop", "0.5") == [
         ["40.0"] * (count + 2) + ["0.250", "0.50", "12.3", "0.0"],
     ]

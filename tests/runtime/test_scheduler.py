@@ -125,6 +125,21 @@ def test_answers_equal_those_given_alone(model: RandomModel, batch: list[ChatReq
         assert response.finish_reason == expected.finish_reason
 
 
+def test_prompts_may_begin_to_decode_together(model: RandomModel) -> None:
+    harness = Harness(model)
+    batch = [make_request(prompt) for prompt in ("3 5 7", "9 2", "4 4 8 6")]
+    for index, request in enumerate(batch):
+        harness.scheduler.submit(index, request)
+    events = [event for _ in batch for event in harness.scheduler.step(decode=False)]
+    assert harness.batches == []
+    while not harness.scheduler.idle:
+        events += harness.scheduler.step()
+    assert harness.batches[0] == sum(not isinstance(e, Response) for e in events[:3])
+    answers = {e.index: e.token_ids for e in events if isinstance(e, Response)}
+    alone = Harness(model, max_batch=1).run(batch)
+    assert [answers[index] for index in range(3)] == [r.token_ids for r in alone]
+
+
 def test_decode_computes_active_slots_only_and_moves_few(model: RandomModel) -> None:
     harness = Harness(model)
     lengths = [2, 9, 3, 9, 5, 7]
