@@ -49,5 +49,6 @@ def joined(device_type: str) -> Iterator[Ranks]:
         dist.init_process_group(backend)
     try:
         yield Ranks(dist.get_rank(), dist.get_world_size(), device)
+        dist.barrier()  # who leaves first takes connections down that others may still use
     finally:
         dist.destroy_process_group()
