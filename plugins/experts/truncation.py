@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ...core import UsageError
+from .marks import marked_experts
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,4 @@ def first_slots(
 
 def distinct_experts(expert_ids: Tensor, rows: Tensor, experts: int) -> Tensor:
     """``[]`` int64: how many experts ``expert_ids [R,k]`` name in the ``rows [R]`` that count."""
-    marks = torch.zeros(experts + 1, dtype=torch.bool, device=expert_ids.device)
-    counted = expert_ids.masked_fill(~rows[:, None], experts)
-    return marks.index_fill_(0, counted.flatten(), True)[:experts].sum()
+    return marked_experts(expert_ids.masked_fill(~rows[:, None], experts), experts).sum()

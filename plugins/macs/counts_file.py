@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ...core import CheckpointError, UsageError
+from ...core import UsageError
 from ...models import Checkpoint
-from ...models.safetensors_file import SafetensorsFile
+from ..calibration_file import open_calibration
 from ..tensor_file import save_tensors
 from .groups import expert_groups
 
@@ -65,22 +64,7 @@ def load_counts(path: Path, checkpoint: Checkpoint) -> ModalityCounts:
     Raises:
         UsageError: it is missing, damaged, no such file at all, or of another checkpoint.
     """
-    try:
-        file = SafetensorsFile(path)
-    except CheckpointError as error:
-        reason = str(error).split("; download the ")[0]
-        raise UsageError(f"{reason}; {_AGAIN}") from None
-    metadata = json.loads(file.header).get("__metadata__") or {}
-    names = [field.name for field in fields(Provenance)]
-    if metadata.get("format") != FORMAT or not set(names) <= set(metadata):
-        raise UsageError(f"{path}: no calibration file of this version; {_AGAIN}")
-    provenance = Provenance(**{name: metadata[name] for name in names})
-    if provenance.fingerprint != checkpoint.fingerprint:
-        raise UsageError(
-            f"{path}: calibrated on checkpoint {provenance.checkpoint!r}"
-            f" ({provenance.fingerprint[:12]}), not on {checkpoint.directory.name!r}"
-            f" ({checkpoint.fingerprint[:12]}); {_AGAIN} --checkpoint {checkpoint.directory}"
-        )
+    file, provenance = open_calibration(path, checkpoint, Provenance, FORMAT, _AGAIN)
     text = checkpoint.config.text
     shape = (len(text.moe_layers), 2, text.moe.num_experts if text.moe else 0)
     info = file.tensors.get(_COUNTS)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..experts.marks import marked_experts
+
 
 def reroute(
     expert_ids: Tensor,  # [R,k] int64 or int32
@@ -44,7 +46,7 @@ def reroute(
     votes = decode_rows[:, None] & (ids >= 0) & (ids < experts)  # [R,k]
     column = torch.arange(slots, device=ids.device)
     index = ids.where(votes, experts)  # [R,k]; what has no vote is counted beyond the last expert
-    primary = _marked(index.where(column < top_k, experts), experts)  # [N]
+    primary = marked_experts(index.where(column < top_k, experts), experts)  # [N]
 
     candidates = similarity.where(primary & ~similarity.isnan(), -torch.inf)  # [N,N]
     best = candidates.amax(dim=1)  # [N]
@@ -54,12 +56,6 @@ def reroute(
     target = number.where(stays, nearest)  # [N]
 
     routed = target[index.clamp(max=experts - 1)]  # [R,k]
-    used = [_marked(taken.where(votes, experts), experts) for taken in (index, routed)]
+    used = [marked_experts(taken.where(votes, experts), experts) for taken in (index, routed)]
     active = torch.stack([marks.sum() for marks in used])
     return routed.where(votes, ids).to(expert_ids.dtype), active
-
-
-def _marked(ids: Tensor, experts: int) -> Tensor:
-    """``[N]`` bool: which experts ``ids`` names; the id ``experts`` counts for none."""
-    marks = torch.zeros(experts + 1, dtype=torch.bool, device=ids.device)
-    return marks.index_fill_(0, ids.flatten(), True)[:experts]

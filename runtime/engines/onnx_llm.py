@@ -13,7 +13,7 @@ from ...models import TextConfig, mrope_cos_sin
 from .base import DecodeBatch
 from .kv_cache import GrowingKVCache
 from .onnx_session import CPU, OnnxSession
-from .routing import RoutingControl, RoutingTotals, visual_rows
+from .routing import RoutingControl, RoutingTotals
 from .routing_inputs import RoutingInputs
 
 
@@ -54,7 +54,7 @@ class OnnxLLMEngine:
             io.positions[:, None],
             io.deepstack[:, None],
             torch.zeros(1, dtype=torch.int64),
-            self._routing.prompt(visual_rows(io)),
+            self._routing.prompt(io),
         )[0]
         self._routing.count_prompt()
         return logits

@@ -85,6 +85,12 @@ class RoutingTotals:
     prompts: int
     macs: Tensor  # [L,M] fp32
 
+    @classmethod
+    def of(cls, steps: int, active: Tensor, prompts: int, macs: Tensor) -> RoutingTotals:
+        """Sums as they are now, which may go on growing; waits for their device."""
+        active, macs = (sums.to("cpu", copy=True) for sums in (active, macs))
+        return cls(steps, active, prompts, macs)
+
     def __sub__(self, earlier: RoutingTotals) -> RoutingTotals:
         return RoutingTotals(
             self.steps - earlier.steps,

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...core import UsageError
+from ...core import PipelineIO, UsageError
 from ...core.manifest import TensorSpec
 from ...models import TextConfig
 from ...plugins.macs.config import require_onnx
 from ...plugins.macs.report import ENTRIES
-from .routing import RoutingControl, RoutingTotals
+from .routing import RoutingControl, RoutingTotals, visual_rows
 
 _DECODING, _PROMPT, _VISUAL = "decode_rows", "prompt_rows", "visual_rows"
 _ROWS = (_DECODING, _PROMPT, _VISUAL)
@@ -93,8 +93,11 @@ class RoutingInputs:
             for name in self._rows
         }
 
-    def prompt(self, visual: Tensor) -> dict[str, Tensor]:
-        """The row inputs ``[1,S]`` of a prompt, of which ``visual [S]`` are visual."""
+    def prompt(self, io: PipelineIO) -> dict[str, Tensor]:
+        """The row inputs ``[1,S]`` of a prompt."""
+        if not self._rows:
+            return {}
+        visual = visual_rows(io)
         rows = {
             _DECODING: torch.zeros_like(visual),
             _PROMPT: torch.ones_like(visual),
@@ -116,7 +119,7 @@ class RoutingInputs:
 
     def totals(self) -> RoutingTotals:
         """What control did so far."""
-        return RoutingTotals(self._steps, _copy(self._active), self._prompts, _copy(self._macs))
+        return RoutingTotals.of(self._steps, self._active, self._prompts, self._macs)
 
     def _stacked(self, name: str) -> Tensor:
         return torch.stack([self.reports[f"{name}_{layer}"] for layer in self._layers])
@@ -126,7 +129,3 @@ class RoutingInputs:
             f"{name}_{layer}": torch.zeros(size, dtype=dtype, device=self._device)
             for layer in self._layers
         }
-
-
-def _copy(sums: Tensor) -> Tensor:
-    return sums.to("cpu", copy=True)

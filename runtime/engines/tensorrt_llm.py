@@ -12,7 +12,7 @@ from ...core.manifest import TensorSpec
 from ...models import TextConfig, mrope_cos_sin
 from .base import DecodeBatch
 from .decode_graphs import DecodeGraphs
-from .routing import RoutingControl, RoutingTotals, visual_rows
+from .routing import RoutingControl, RoutingTotals
 from .routing_inputs import RoutingInputs
 from .tensorrt_device import Device
 from .tensorrt_program import TensorRTProgram, out_of_memory
@@ -98,7 +98,7 @@ class TensorRTLLMEngine:
             **dict(zip(_COUNTS, counts, strict=True)),
             **{f"deepstack_{i}": plane[None].contiguous() for i, plane in enumerate(io.deepstack)},
             **caches,
-            **self._routing.prompt(visual_rows(io)),
+            **self._routing.prompt(io),
             **self._routing.fixed,
         }
         outputs = {"logits": logits, **_updated(caches), **self._routing.reports}

@@ -8,7 +8,6 @@ from torch import Tensor
 from ...core import EngineLimits, PipelineIO
 from ...models import TextConfig, mrope_cos_sin
 from .base import DecodeBatch
-from .routing import visual_rows
 from .torch_experts import PromptRoute, TokenRoute
 from .torch_fused import FusedNetwork
 from .torch_graphs import GraphCache
@@ -43,7 +42,7 @@ class CapturedExecutor:
             inputs = PromptInputs(rows, io.embeds.shape[1], planes, self._dtype, self._device)
             self._prompts[planes] = inputs
         inputs.fill(slot, io, bucket)
-        if self._config.moe_layers:
+        if self.experts.limits_prompts:
             inputs.mark(io, bucket)
         self.experts.begin_prompt()
         key = ("prefill", bucket, planes, self.experts.variant)
@@ -52,6 +51,8 @@ class CapturedExecutor:
     def decode(self, batch: DecodeBatch) -> Tensor:
         bucket = batch_bucket(len(batch), self._limits.max_batch)
         self._batch.fill(batch, bucket)
+        if self._config.moe_layers:
+            self._batch.mark(len(batch), bucket)
         self.experts.begin_decode(len(batch), batch.generated)
         key = ("decode", bucket, self.experts.variant)
         logits = self._graphs.run(key, lambda: self._tokens(bucket))
@@ -79,10 +80,8 @@ class CapturedExecutor:
         where = torch.full((1,), slot, device=self._device)
         rows = self._prompt_rows(io.positions, where)
         x = io.embeds.clone(memory_format=torch.contiguous_format)
-        visual = visual_rows(io)
-        return self._layers(
-            x, rows, io.deepstack, first, end, last, torch.ones_like(visual), visual
-        )
+        route = PromptRoute.of(self.experts, io)
+        return self._layers(x, rows, io.deepstack, first, end, last, route)
 
     def _prompt(self, inputs: PromptInputs, bucket: int) -> Tensor:
         rows = self._prompt_rows(inputs.positions[:, :bucket], inputs.slot)
@@ -93,8 +92,7 @@ class CapturedExecutor:
             0,
             self._config.num_layers,
             inputs.last,
-            inputs.used[:bucket],
-            inputs.visual[:bucket],
+            PromptRoute(self.experts, inputs.used[:bucket], inputs.visual[:bucket]),
         )
         return self._network.logits(x)  # [1,V]
 
@@ -106,12 +104,9 @@ class CapturedExecutor:
         first: int,
         end: int,
         last: Tensor | None,
-        used: Tensor,
-        visual: Tensor,
+        route: PromptRoute,
     ) -> Tensor:
-        """See :meth:`FusedNetwork.prompt`; ``used, visual [R]`` bool as for its experts."""
-
-        route = PromptRoute(self.experts, used, visual)
+        """See :meth:`FusedNetwork.prompt`."""
         if last is not None and self.experts.limits_prompts:
             # The last row's experts depend on all rows, so none can be left out.
             return self._network.prompt(x, rows, planes, first, end, None, route)[last]
@@ -123,11 +118,10 @@ class CapturedExecutor:
         cos, sin = mrope_cos_sin(positions, self._config, self._dtype)
         # Copies, as kernels take contiguous tensors.
         slots, places = inputs.slots[:bucket].clone(), inputs.places[:bucket].clone()
-        used = inputs.used[:bucket].clone()
         x = self._network.tokens(
             inputs.embeds[:bucket].clone(),
             Rows(cos, sin, slots, places),
-            TokenRoute(self.experts, used),
+            TokenRoute(self.experts, inputs.used[:bucket]),
         )
         return self._network.logits(x)  # [n,V]
 

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ...core import PipelineIO
 from ...models import Routing, TextConfig
 from ...plugins.experts.grouped import grouped_experts
 from ...plugins.experts.truncation import TruncationConfig, distinct_experts, first_slots
@@ -20,7 +21,7 @@ from ...plugins.macs.report import ENTRIES
 from ...plugins.parallel import ExpertParallel
 from ...plugins.sere.routing import sere_routing
 from ...plugins.sere.slots import merge_duplicates
-from .routing import RoutingControl, RoutingTotals
+from .routing import RoutingControl, RoutingTotals, visual_rows
 
 _EXPANDED = "expanded_drop"
 WHOLE = slice(None)
@@ -61,6 +62,15 @@ class PromptRoute:
     rows: Tensor
     visual: Tensor
     by_part = True
+
+    @classmethod
+    def of(cls, host: ExpertHost, io: PipelineIO) -> PromptRoute:
+        """All rows of ``io``; where nothing limits prompts they are not looked at."""
+        if not host.limits_prompts:
+            nothing = torch.zeros(0, dtype=torch.bool, device=io.embeds.device)
+            return cls(host, nothing, nothing)
+        visual = visual_rows(io)
+        return cls(host, torch.ones_like(visual), visual)
 
     def __call__(
         self, hidden: Tensor, routing: Routing, layer: int, part: slice = WHOLE
@@ -134,7 +144,7 @@ class ExpertHost:
 
     def totals(self) -> RoutingTotals:
         """What control did so far; waits for the device."""
-        return RoutingTotals(self._steps, _copy(self._active), self._prompts, _copy(self._reports))
+        return RoutingTotals.of(self._steps, self._active, self._prompts, self._reports)
 
     def begin_decode(self, batch: int, generated: int) -> None:
         """Set the strength of a step; called once before it."""
@@ -240,7 +250,3 @@ class ExpertHost:
             return route(rows, own, layer, part)
 
         return self._parallel.layer(hidden, routing, gate_up, down, limit)
-
-
-def _copy(sums: Tensor) -> Tensor:
-    return sums.to("cpu", copy=True)

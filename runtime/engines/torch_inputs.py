@@ -82,6 +82,9 @@ class BatchInputs:
         places = list(enumerate(batch.lengths))
         places += places[:1] * (bucket - count)
         upload(places, self._places[:bucket])
+
+    def mark(self, count: int, bucket: int) -> None:
+        """Say which of the first ``bucket`` rows are no padding; only experts ask."""
         self.used[:count] = True
         self.used[count:bucket] = False
 

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...core import PipelineIO
 from ...models import Routing, rotate_half_split
 from .torch_experts import ExpertHost, PromptRoute, TokenRoute
 from .torch_steps import LayerCache
@@ -17,10 +18,10 @@ class PrefillOperators:
     rotate = staticmethod(rotate_half_split)
 
     def __init__(
-        self, caches: list[LayerCache], slot: int, experts: ExpertHost, visual: Tensor
+        self, caches: list[LayerCache], slot: int, experts: ExpertHost, io: PipelineIO
     ) -> None:
         self._caches, self._slot, self._experts = caches, slot, experts
-        self._route = PromptRoute(experts, torch.ones_like(visual), visual)
+        self._route = PromptRoute.of(experts, io)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
         length = k.shape[2]

@@ -9,7 +9,6 @@ from ...core import EngineLimits, PipelineIO
 from ...models import TextConfig, TextModel, mrope_cos_sin
 from ...plugins.parallel import ExpertParallel
 from .base import DecodeBatch
-from .routing import visual_rows
 from .torch_experts import ExpertHost
 from .torch_operators import DecodeOperators, PrefillOperators
 from .torch_steps import LayerCache
@@ -41,7 +40,7 @@ class PlainExecutor:
 
     def prefill(self, slot: int, io: PipelineIO) -> Tensor:
         self.experts.begin_prompt()
-        ops = PrefillOperators(self.caches, slot, self.experts, visual_rows(io))
+        ops = PrefillOperators(self.caches, slot, self.experts, io)
         last = torch.tensor([len(io) - 1], device=self._device)
         deepstack = [plane[None] for plane in io.deepstack]  # each [1,T,H]
         logits: Tensor = self._model(
@@ -61,7 +60,7 @@ class PlainExecutor:
         """Hidden states ``[T,H]`` of a prompt behind layers ``first`` to ``end`` (excluded)."""
         if first == 0:
             self.experts.begin_prompt()
-        ops = PrefillOperators(self.caches, slot, self.experts, visual_rows(io))
+        ops = PrefillOperators(self.caches, slot, self.experts, io)
         cos, sin = self._angles(io.positions[:, None])
         x = io.embeds[None]  # [1,T,H]
         for index in range(first, end):
