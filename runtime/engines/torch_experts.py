@@ -113,7 +113,8 @@ class ExpertHost:
         """What decides which operations a step consists of, as far as experts go."""
         sere, macs = self._control.sere, self._control.macs
         # What has settings in a tensor serves them all; the other method is made of its numbers.
-        limits = macs and (macs.config if macs.config.method == _EXPANDED else True)
+        expanded = macs is not None and macs.config.method == _EXPANDED
+        limits = macs and (macs.config if expanded else macs.similarity is not None)
         return sere and sere.config.merge_duplicates, limits, self._control.truncation
 
     @property
