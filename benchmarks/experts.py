@@ -13,7 +13,6 @@ same run. Indented lines are steps alone.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import EdgeVLMError
 from ..plugins.experts import moe_experts
 from ..plugins.experts.kernels.combine import combine
 from ..plugins.experts.kernels.down import down_product
@@ -35,11 +33,12 @@ from ..plugins.experts.kernels.gate_up import gate_up_product
 from ..plugins.experts.kernels.plan import make_plan
 from ..plugins.experts.kernels.tiling import choose_tiling
 from .checks import WrongResult
-from .device import open_device
+from .command import command
 from .report import Row, environment, table, write_json
 from .synthetic_router import SyntheticRouter
 from .timing import Call, Timer, poison
 
+_MODULE = "edgevlm.benchmarks.experts"
 _LARGEST_ERROR = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 _DROPPED = 0.1  # of the slots, where results are compared
 _MOST_BATCHED = 128  # rows; transformers' batched_mm copies weights per slot: 9.4 MB each here
@@ -267,7 +266,7 @@ def _routed(
 
 def run(plan: Plan, timer: Timer, output: Path | None) -> None:
     """Check, measure, write and print."""
-    found = environment("edgevlm.benchmarks.experts", timer.device)
+    found = environment(_MODULE, timer.device)
     if find_spec("transformers") is not None:
         found["transformers"] = version("transformers")
     if output is not None:
@@ -295,19 +294,7 @@ def run(plan: Plan, timer: Timer, output: Path | None) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m edgevlm.benchmarks.experts")
-    parser.add_argument("--output", type=Path, help="write everything as JSON to this file")
-    parser.add_argument("--device", default="cuda", help="torch device (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=20, help="measurements per median")
-    parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
-    arguments = parser.parse_args(argv)
-    try:
-        timer = Timer(open_device(arguments.device), arguments.repeats, min(3, arguments.repeats))
-        run(TOY if arguments.toy else FULL, timer, arguments.output)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return command(_MODULE, (FULL, TOY), run, argv, repeats=20)
 
 
 if __name__ == "__main__":

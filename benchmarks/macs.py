@@ -12,7 +12,6 @@ Both are medians; prompts, and layers' weights, take turns. Indented lines are l
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..core import EdgeVLMError
 from ..models import Routing
 from ..plugins.experts.grouped import grouped_experts
 from ..plugins.macs import (
@@ -39,11 +37,12 @@ from ..plugins.macs.kernels.rerouting import reroute
 from ..plugins.macs.kernels.weights import weigh
 from ..plugins.macs.reference import limit
 from .checks import WrongResult
-from .device import open_device
+from .command import command
 from .report import Row, environment, table, write_json
 from .synthetic_router import SyntheticRouter
 from .timing import Call, Timer, poison
 
+_MODULE = "edgevlm.benchmarks.macs"
 _VISUAL, _TEXT = 256, 64  # rows of an image, and of text before the next one
 _SCALES = (0.5, 2.0)  # of the features of visual rows: from flat ones to pronounced ones
 
@@ -139,25 +138,12 @@ class Prompt:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m edgevlm.benchmarks.macs")
-    parser.add_argument("--output", type=Path, help="write everything as JSON to this file")
-    parser.add_argument("--device", default="cuda", help="torch device (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=30, help="measurements per median")
-    parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
-    arguments = parser.parse_args(argv)
-    plan = TOY if arguments.toy else FULL
-    try:
-        timer = Timer(open_device(arguments.device), arguments.repeats, min(3, arguments.repeats))
-        run(plan, timer, arguments.output)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return command(_MODULE, (FULL, TOY), run, argv, repeats=30)
 
 
 def run(plan: Plan, timer: Timer, output: Path | None) -> None:
     """Check, measure, write and print."""
-    found = environment("edgevlm.benchmarks.macs", timer.device)
+    found = environment(_MODULE, timer.device)
     router = make_router(plan)
     found |= {"router_skew": router.skew, "visual_rows": _VISUAL / (_VISUAL + _TEXT)}
     checks = list(check(plan, router, timer.device))
@@ -251,6 +237,7 @@ def measure_capacity(plan: Plan, router: SyntheticRouter, rows: int, timer: Time
         stages.setdefault("entropy", []).append(partial(prepare, *inputs))
         for launch in (weigh, *LAUNCHES):
             launch(work)
+        for launch in (*LAUNCHES, weigh):  # which empties the queue
             if launch not in (admit, reroute):  # which add to what they find
                 stages.setdefault(launch.__name__, []).append(partial(launch, work))
     for name, launches in stages.items():

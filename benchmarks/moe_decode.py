@@ -44,10 +44,15 @@ class Plan:
 
     config: TextConfig
     active: float  # experts, at the largest batch
-    context: int  # tokens in each slot
-    batches: tuple[int, ...]
+    sizes: tuple[tuple[int, int], ...]  # batch, tokens in each slot
     top_k: int  # of SERE
     settings: tuple[tuple[float, int], ...]  # SERE's threshold, protected experts per layer
+
+    @property
+    def most(self) -> tuple[int, int]:
+        """The largest batch, and the most tokens in a slot."""
+        batches, contexts = zip(*self.sizes, strict=True)
+        return max(batches), max(contexts)
 
 
 _30B = TextConfig(
@@ -65,9 +70,10 @@ _30B = TextConfig(
     tie_word_embeddings=False,
     moe=MoeConfig(num_experts=128, top_k=8, intermediate_size=768),
 )
-FULL = Plan(_30B, 93.0, 1024, (1, 8, 32, 64, 128), 2, ((0.5, 16), (0.5, 0)))
+_SIZES = ((1, 1024), (8, 1024), (32, 1024), (64, 1024), (128, 1024), (128, 512), (128, 256))
+FULL = Plan(_30B, 93.0, _SIZES, 2, ((0.5, 0), (0.5, 16)))
 _TOY = TextConfig(100, 64, 96, 2, 4, 2, 16, 1e-6, 1e4, (4, 2, 2), 4096, True, MoeConfig(12, 4, 16))
-TOY = Plan(_TOY, 9.0, 12, (1, 6), 2, ((0.5, 1),))
+TOY = Plan(_TOY, 9.0, ((1, 12), (6, 12)), 2, ((0.5, 1),))
 _SPREAD = 0.15
 
 
@@ -111,12 +117,14 @@ class Decoder:
         alike = self._similarity - 2 * torch.eye(moe.num_experts)
         self._replaceable = alike.amax(dim=2).argsort(dim=1)  # [L,N]
 
-    def step(self, batch: int, setting: tuple[float, int] | None) -> Callable[[], Tensor]:
-        """A decode step; ``setting`` of ``None`` leaves routing as it is.
+    def step(
+        self, batch: int, context: int, setting: tuple[float, int] | None
+    ) -> Callable[[], Tensor]:
+        """A decode step behind ``context`` tokens; no ``setting`` leaves routing as it is.
 
         Only the step that was made last is right, as it sets the control of all.
         """
-        plan, context = self.plan, self.plan.context
+        plan = self.plan
         experts, dtype = self.network.experts, self.network.weights.lm_head.dtype
         sere = None
         if setting is not None:
@@ -151,17 +159,17 @@ class Decoder:
 
 
 def measure(decoder: Decoder, timer: Timer) -> Iterator[dict[str, Any]]:
-    """One row per batch size and setting."""
+    """One row per size and setting."""
     plan = decoder.plan
     moe = plan.config.moe
     assert moe is not None
     element = decoder.network.weights.lm_head.itemsize
     expert_bytes = 3 * plan.config.hidden_size * moe.intermediate_size * element
-    for batch in plan.batches:
+    for batch, context in plan.sizes:
         plain = 0.0
-        active = decoder.active(decoder.step(batch, plan.settings[0]))[0]
+        active = decoder.active(decoder.step(batch, context, plan.settings[0]))[0]
         for setting in (None, *plan.settings):
-            step = decoder.step(batch, setting)
+            step = decoder.step(batch, context, setting)
             after = active if setting is None else decoder.active(step)[1]
             time = timer.graph([step]) or timer.eager([step])
             plain = plain or time
@@ -171,6 +179,7 @@ def measure(decoder: Decoder, timer: Timer) -> Iterator[dict[str, Any]]:
                 routing = f"SERE K={plan.top_k} rho={setting[0]:g}, {setting[1]} protected"
             yield {
                 "batch": batch,
+                "context": context,
                 "routing": routing,
                 "active": active,
                 "after": after,
@@ -181,7 +190,8 @@ def measure(decoder: Decoder, timer: Timer) -> Iterator[dict[str, Any]]:
 
 
 def _network(plan: Plan, dtype: torch.dtype, device: torch.device) -> FusedNetwork:
-    limits = EngineLimits(plan.context, plan.context + 8, max(plan.batches))
+    batch, context = plan.most
+    limits = EngineLimits(context, context + 8, batch)
     state = RandomState(plan.config, dtype, device)
     return FusedNetwork(plan.config, limits, state, dtype, device, limits.max_kv_len)
 
@@ -215,7 +225,7 @@ def _run(arguments: argparse.Namespace) -> None:
     moe, layers = plan.config.moe, plan.config.num_layers
     assert moe is not None
     router = SyntheticRouter.calibrated(
-        layers, moe.num_experts, moe.top_k, max(plan.batches), plan.active
+        layers, moe.num_experts, moe.top_k, plan.most[0], plan.active
     )
     rows: list[Row] = []
     with torch.inference_mode():
@@ -226,7 +236,7 @@ def _run(arguments: argparse.Namespace) -> None:
             rows.append(row)
         copy = Timer(device).copy_bandwidth() if device.type == "cuda" else None
     content = {"environment": environment(__spec__.name, device), "copy_gb_s": copy}
-    write_json(arguments.output, content | {"context": plan.context, "rows": rows})
+    write_json(arguments.output, content | {"rows": rows})
     print(table(rows))
 
 

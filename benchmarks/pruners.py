@@ -8,7 +8,6 @@ replay of a CUDA graph. All are medians. Inputs alternate, so none of them is in
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,13 +15,15 @@ from pathlib import Path
 
 import torch
 
-from ..core import EdgeVLMError, UsageError
-from . import dart, importance
-from .device import open_device
+from ..core import UsageError
+from . import adaptive, dart, importance
+from .command import command
 from .importance import AttentionShape
 from .prompts import PromptShape
 from .report import Row, environment, table, write_json
 from .timing import Timer
+
+_MODULE = "edgevlm.benchmarks.pruners"
 
 
 @dataclass(frozen=True)
@@ -67,42 +68,32 @@ TOY = Plan(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m edgevlm.benchmarks.pruners")
-    parser.add_argument("--output", type=Path, help="write everything as JSON to this file")
-    parser.add_argument("--device", default="cuda", help="torch device (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=50, help="measurements per median")
-    parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
-    arguments = parser.parse_args(argv)
-    try:
-        timer = Timer(_device(arguments.device), arguments.repeats, min(3, arguments.repeats))
-        run(TOY if arguments.toy else FULL, timer, arguments.output)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return command(_MODULE, (FULL, TOY), run, argv, repeats=50, check_device=_check_device)
 
 
 def run(plan: Plan, timer: Timer, output: Path | None) -> None:
     """Check, measure, write and print."""
-    found = environment("edgevlm.benchmarks.pruners", timer.device)
+    found = environment(_MODULE, timer.device)
     if output is not None:
         write_json(output, {"environment": found})  # or fail now rather than at the end
     checks = [*_check(plan, timer.device)]
     pruning: list[Row] = []
+    automatic: list[Row] = []
     for shape in plan.prompts:
         # Several prompts pass through the caches, unless one alone is larger than they are.
         sets = 4 if shape.images * shape.tokens < 8192 else 2
         for ratio in plan.ratios:
             pruning += dart.measure(shape, ratio, timer, sets)
+        automatic += adaptive.measure(shape, timer, sets)
     attention: list[Row] = []
     for attended in plan.attentions:
         attention += importance.measure(attended, timer, 4)
     found["copy_gb_s"] = timer.copy_bandwidth()
     if output is not None:
         results = {"checks": checks, "pruning": pruning, "importance": attention}
-        write_json(output, {"environment": found, **results})
+        write_json(output, {"environment": found, **results, "adaptive": automatic})
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
-    for rows in (checks, pruning, attention):
+    for rows in (checks, pruning, attention, automatic):
         print(f"\n{table(rows)}")
 
 
@@ -112,6 +103,10 @@ def _check(plan: Plan, device: torch.device) -> Iterator[Row]:
             for ratio in plan.ratios:
                 found = dart.check(shape, ratio, pivots, dtype, device)
                 yield _checked(f"DART, r={ratio}, pivots {pivots}", shape, dtype, found)
+            error = adaptive.check(shape, dtype, device)
+            yield _checked(
+                "automatic ratio", shape, dtype, {"kept_otherwise": None, "error": error}
+            )
         for attended in plan.checked_attentions:
             error = importance.check(attended, dtype, device)
             yield _checked("importance", attended, dtype, {"kept_otherwise": None, "error": error})
@@ -121,8 +116,7 @@ def _checked(check: str, shape: object, dtype: torch.dtype, found: Row) -> Row:
     return {"check": check, "shape": str(shape), "dtype": str(dtype), **found}
 
 
-def _device(name: str) -> torch.device:
-    device = open_device(name)
+def _check_device(device: torch.device) -> None:
     if device.type == "cpu":
         import triton
 
@@ -131,7 +125,6 @@ def _device(name: str) -> torch.device:
                 "on a CPU the kernels run under Triton's interpreter only: use --device cuda, or "
                 "set TRITON_INTERPRET=1 and pass --toy"
             )
-    return device
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ graph.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +19,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..core import EdgeVLMError
 from ..plugins.sere import kernel, reference
 from .checks import WrongResult
-from .device import open_device
+from .command import command
 from .report import Row, environment, table, write_json
 from .timing import Timer, poison
 
+_MODULE = "edgevlm.benchmarks.routing"
 _TOP_K, _THRESHOLD = 2, 0.5
 # Gumbel noise on logits that fall by this much from expert to expert: of 128 experts a batch of
 # 128 tokens uses 93 then, as Qwen3-30B-A3B's does on average.
@@ -67,24 +66,12 @@ TOY = Plan(Shape(2, 16, 4), batches=(3,), checked=((20, 4, 5),), sets=1)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m edgevlm.benchmarks.routing")
-    parser.add_argument("--output", type=Path, help="write everything as JSON to this file")
-    parser.add_argument("--device", default="cuda", help="torch device (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=50, help="measurements per median")
-    parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
-    arguments = parser.parse_args(argv)
-    try:
-        timer = Timer(open_device(arguments.device), arguments.repeats)
-        run(TOY if arguments.toy else FULL, timer, arguments.output)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return command(_MODULE, (FULL, TOY), run, argv, repeats=50)
 
 
 def run(plan: Plan, timer: Timer, output: Path | None) -> None:
     """Check, measure, write and print."""
-    found = environment("edgevlm.benchmarks.routing", timer.device)
+    found = environment(_MODULE, timer.device)
     if output is not None:
         write_json(output, {"environment": found})  # or fail now rather than at the end
     for experts, slots, rows in plan.checked:

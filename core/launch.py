@@ -39,21 +39,26 @@ class Kernel:
         tensors: tuple[Tensor, ...],
         numbers: tuple[float, ...],
         constants: tuple[Constant, ...],
+        *,
+        overlap: bool = True,
     ) -> None:
         """Launch on the current stream of the tensors' device.
 
         Args:
             tensors: contiguous, all on one device.
             numbers: below ``2**31``.
+            overlap: whether this launch may begin early, if the kernel ``overlaps`` at all. One
+                whose few long programs should spread over an idle GPU had better not: they would
+                gather where others have already ended.
         """
         device = tensors[0].device
         if device.index is not None and device.index != torch.cuda.current_device():
             with torch.cuda.device(device):
-                return self(grid, tensors, numbers, constants)
+                return self(grid, tensors, numbers, constants, overlap=overlap)
         # Plain addresses spare the launcher its question to the driver about each tensor.
         addresses = [tensor.data_ptr() for tensor in tensors]
         options = self._options
-        if self._overlaps and launches_overlap(device):
+        if self._overlaps and overlap and launches_overlap(device):
             constants, options = (*constants, True), options | {"launch_pdl": True}
         elif self._overlaps:
             constants = (*constants, False)

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from ..core import VisualSpan
+from . import kernels
 
 SAMPLE = 128  # tokens of an image that are compared with one another
-_ALIKE = 0.9
+ALIKE = 0.9  # the cosine from which on two tokens count as the same
 # Not all of the mean is taken away, so that tokens which differ by rounding alone stay alike.
-_MEAN_REMOVED = 0.99
+MEAN_REMOVED = 0.99
 
 
 @dataclass(frozen=True)
@@ -44,44 +45,60 @@ def adapt(
     """
     if not spans:
         return ()
-    shares = distinct_shares(embeds, sampled_rows(spans)).tolist()
-    return tuple(ImageBudget(s, min(max(1 - s, lowest), highest)) for s in shares)
+    edges = span_edges(spans, embeds.device)
+    if kernels.usable(embeds):
+        from .kernels.distinct import count_distinct
+
+        return budgets(count_distinct(embeds, edges), lowest, highest)
+    return budgets(distinct_shares(embeds, edges), lowest, highest)
 
 
-def sampled_rows(spans: Sequence[VisualSpan]) -> Tensor:
-    """Up to ``SAMPLE`` evenly spaced rows of each span: ``[S,m]`` int64 on the CPU, ended by -1."""
-    edges = torch.tensor([(span.start, len(span)) for span in spans])  # [S,2]
+def budgets(shares: Tensor, lowest: float, highest: float) -> tuple[ImageBudget, ...]:
+    """What follows from the distinct ``shares [S]``; waits for them."""
+    return tuple(ImageBudget(s, min(max(1 - s, lowest), highest)) for s in shares.tolist())
+
+
+def span_edges(spans: Sequence[VisualSpan], device: torch.device) -> Tensor:
+    """Start and size of each span: ``[S,2]`` int32 on ``device``, which is not waited for."""
+    edges = [(span.start, len(span)) for span in spans]
+    host = torch.tensor(edges, dtype=torch.int32, pin_memory=device.type == "cuda")
+    return host.to(device, non_blocking=True)
+
+
+def sampled_rows(edges: Tensor) -> tuple[Tensor, Tensor]:
+    """Up to ``SAMPLE`` evenly spaced rows of each span: ``[S,SAMPLE]`` int64, and which are valid.
+
+    A span with fewer tokens repeats its last one; those repetitions are not valid.
+    """
     starts, sizes = edges[:, :1], edges[:, 1:]  # [S,1] each
     counts = sizes.clamp(max=SAMPLE)
-    steps = torch.arange(int(counts.max()))  # [m]
-    rows = starts + (2 * steps + 1) * sizes // (2 * counts)
-    return rows.masked_fill(steps >= counts, -1)
+    steps = torch.arange(SAMPLE, device=edges.device)
+    places = (2 * torch.minimum(steps, counts - 1) + 1) * sizes // (2 * counts)  # [S,SAMPLE]
+    return starts + places, steps < counts
 
 
-def distinct_shares(embeds: Tensor, rows: Tensor) -> Tensor:
+def distinct_shares(embeds: Tensor, edges: Tensor) -> Tensor:
     """How many groups of tokens that are alike there are, per token: ``[S]`` fp32.
 
     Two tokens are alike where the cosine of their differences from the image's mean is 0.9 or more:
     the mean is what all of its tokens have in common, and how much that is depends on the
     checkpoint. A token that ``c`` tokens are like, itself included, counts as ``1/c`` group. Reads
-    no value on the host. Cost: O(S m^2 H).
+    no value on the host. Cost: O(S m^2 H), with m = ``SAMPLE``.
 
     Args:
         embeds: ``[T,H]``.
-        rows: ``[S,m]`` int64, see :func:`sampled_rows`.
+        edges: ``[S,2]`` int32 on the same device, see :func:`span_edges`.
     """
-    if embeds.is_cuda:
-        rows = rows.pin_memory().to(embeds.device, non_blocking=True)
-    valid = rows >= 0  # [S,m]
+    rows, valid = sampled_rows(edges)  # [S,m] each
     share = valid / valid.sum(dim=-1, keepdim=True)  # [S,m] fp32, of each token in the mean
-    tokens = embeds[rows.clamp(min=0)].float()  # [S,m,H]
+    tokens = embeds[rows].float()  # [S,m,H]
     # Taking the mean away from the products costs less than from the tokens, and is the same.
     products = tokens @ tokens.mT  # [S,m,m]
     with_mean = (products * share[:, None]).sum(dim=-1, keepdim=True)  # [S,m,1]
     of_mean = (with_mean * share[..., None]).sum(dim=1, keepdim=True)  # [S,1,1]
-    products -= _MEAN_REMOVED * (with_mean + with_mean.mT)
-    products += _MEAN_REMOVED**2 * of_mean
+    products -= MEAN_REMOVED * (with_mean + with_mean.mT)
+    products += MEAN_REMOVED**2 * of_mean
     norms = products.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()  # [S,m]
-    alike = products >= _ALIKE * norms[..., None] * norms[:, None]  # [S,m,m]
+    alike = products >= ALIKE * norms[..., None] * norms[:, None]  # [S,m,m]
     group = (alike & valid[:, None]).sum(dim=-1)  # [S,m], its size; NaN is like nothing
     return (share / group.clamp(min=1)).sum(dim=-1)

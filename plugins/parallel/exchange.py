@@ -57,20 +57,21 @@ def dispatch(
         the rows of all ranks, so its product has the same shape and bits as on one rank.
     """
     ids = expert_ids.flatten()
-    kept = int((ids < placement.experts).sum())
-    order = ids.argsort(stable=True)[:kept]  # N is the largest id
-    counts = ids.bincount(minlength=placement.experts + 1)[: placement.experts]  # [N]
+    # What bincount does, which waits for the device besides.
+    counts = ids.new_zeros(placement.experts + 1).scatter_add_(0, ids, torch.ones_like(ids))
+    counts = counts[: placement.experts].contiguous()  # [N]
     local = placement.sizes[rank]
     arriving = counts.new_empty(placement.ranks * local)
     dist.all_to_all_single(
         arriving, counts, [local] * placement.ranks, placement.sizes, group=group
     )
-    arriving = arriving.view(placement.ranks, local)
-    sent = [int(part.sum()) for part in torch.split(counts.cpu(), placement.sizes)]
-    received = arriving.sum(1).tolist()
+    known = torch.cat((counts, arriving)).cpu()
+    sent = [int(part.sum()) for part in torch.split(known[: len(counts)], placement.sizes)]
+    received = known[len(counts) :].view(placement.ranks, local).sum(1).tolist()
+    order = ids.argsort(stable=True)[: sum(sent)]  # N, which is not sent, is the largest id
     rows = hidden[order // expert_ids.shape[1]]
     found = rows.new_empty(sum(received), hidden.shape[1])
     dist.all_to_all_single(found, rows, received, sent, group=group)
     number = torch.arange(local, device=ids.device).repeat(placement.ranks)
-    local_ids = number.repeat_interleave(arriving.flatten(), output_size=len(found))
+    local_ids = number.repeat_interleave(arriving, output_size=len(found))
     return found, local_ids, Exchange(order, sent, received, len(ids), group)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...models import Routing
 from ..experts import grouped_experts
+from ..experts.kernels import usable
 from .exchange import dispatch
 from .placement import Placement
 
@@ -81,8 +82,9 @@ class ExpertParallel:
     def rows(self, hidden: Tensor, routing: Routing, gate_up: Tensor, down: Tensor) -> Tensor:
         """The same for this rank's rows ``[r,H]`` alone.
 
-        A row's experts are added in ascending order of their ids in fp32, as the reference of
-        ``MoeExperts`` does, whoever computed them.
+        A row's experts are added in fp32, whoever computed them: by the kernel, where it is usable,
+        in the order of the slots; else in ascending order of their ids, as the reference of
+        ``MoeExperts`` does.
         """
         received, ids, exchange = dispatch(
             hidden, routing.ids, self.placement, self.rank, self._group
@@ -91,7 +93,13 @@ class ExpertParallel:
         results = received
         if len(received):
             results = self._product(received, ids[:, None], ones, gate_up, down)
-        by_slot = exchange.back(results).view(*routing.ids.shape, hidden.shape[1])  # [r,k,H]
+        by_slot = exchange.back(results)  # [r*k,H]
+        if len(hidden) and usable(hidden):
+            from ..experts.kernels.combine import combine
+
+            ids, weights = routing.ids.contiguous(), routing.weights.contiguous()
+            return combine(by_slot, ids, self.placement.experts, weights=weights)
+        by_slot = by_slot.view(*routing.ids.shape, hidden.shape[1])  # [r,k,H]
         order = routing.ids.argsort(dim=1, stable=True)
         total = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
         row = torch.arange(len(hidden), device=hidden.device)

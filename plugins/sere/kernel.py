@@ -36,19 +36,22 @@ def _reroute(
     ROWS: tl.constexpr,
     COUNTED: tl.constexpr,
     ADD: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Rewrite the slots that name some experts, or count the experts in use.
 
     Grid: counters + (experts / TILE) * (slots / SLOTS). Programs share nothing and need no order.
     Each finds out by itself which experts are primary, then where its own TILE experts go, and
-    rewrites those of its SLOTS that name one of them. Ids are asked for before similarities, for
-    loads return in order, and the latter are on their way while it is found out who is primary.
+    rewrites those of its SLOTS that name one of them. Similarities are asked for first: they are
+    on their way while the kernel that makes the ids still runs.
 
     Counts that are stored take one program that sees the whole matrix, the longest of all: 4 N^2
     bytes through one multiprocessor, at 64 bytes a cycle 0.5 us for 128 experts. Counts that are
     added (ADD) take one for each TILE experts. All the rest is latency: a launch that only copies
     the ids takes 1.1 us.
     """
+    if OVERLAP:
+        tl.extra.cuda.gdc_launch_dependents()
     tiles: tl.constexpr = (EXPERTS + TILE - 1) // TILE
     counters: tl.constexpr = tiles if ADD else 1
     program = tl.program_id(0)
@@ -56,27 +59,31 @@ def _reroute(
     if program >= counters:
         slot = (program - counters) // tiles * SLOTS + tl.arange(0, SLOTS)
         _move(ids, similarity, protected, decode_rows, top_k, threshold, routed, rows, first, slot,
-              K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+              K, EXPERTS, WIDTH, TILE, ROWS, OVERLAP)  # fmt: skip
     elif ADD:
         _add(ids, similarity, protected, decode_rows, top_k, threshold, active, rows, first,
-             K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+             K, EXPERTS, WIDTH, TILE, ROWS, OVERLAP)  # fmt: skip
     else:
         _count(ids, similarity, protected, decode_rows, top_k, threshold, active, rows,
-               K, EXPERTS, WIDTH, ROWS, COUNTED)  # fmt: skip
+               K, EXPERTS, WIDTH, ROWS, COUNTED, OVERLAP)  # fmt: skip
 
 
 @triton.jit
 def _move(
     ids, similarity, protected, decode_rows, top_k, threshold, routed, rows, first, slot,
     K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
-    ROWS: tl.constexpr,
+    ROWS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     """Rewrite the slots among ``slot`` of experts ``first`` and the TILE - 1 after it."""
+    mine = first + tl.arange(0, TILE)
+    near, guarded = _tables(similarity, protected, mine, EXPERTS, WIDTH)
+    if OVERLAP:
+        tl.extra.cuda.gdc_wait()
     inside = slot < rows * K
     expert = tl.load(ids + slot, mask=inside, other=-1)
     votes = (tl.load(decode_rows + slot // K, mask=inside, other=0) != 0) & _named(expert, EXPERTS)
-    target = _targets(ids, similarity, protected, decode_rows, top_k, threshold, rows, first,
-                      K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+    target = _targets(ids, near, guarded, decode_rows, top_k, threshold, rows, mine,
+                      K, EXPERTS, WIDTH, ROWS)  # fmt: skip
     owner = tl.where(votes, expert, 0).to(tl.int32)  # who copies what has no vote
     there = inside & (owner >= first) & (owner < first + TILE)
     moved = tl.gather(target, tl.where(there, owner - first, 0), 0)
@@ -87,23 +94,26 @@ def _move(
 def _add(
     ids, similarity, protected, decode_rows, top_k, threshold, active, rows, first,
     K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
-    ROWS: tl.constexpr,
+    ROWS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     """Add to ``active`` those of TILE experts that are in use, and those that stay so."""
     slots: tl.constexpr = triton.next_power_of_2(K)
     bins: tl.constexpr = max(TILE, 32)
+    mine = first + tl.arange(0, TILE)
+    near, guarded = _tables(similarity, protected, mine, EXPERTS, WIDTH)
+    if OVERLAP:
+        tl.extra.cuda.gdc_wait()
     expert, votes = _read(ids, decode_rows, 0, 0, slots, rows, K, EXPERTS, ROWS)
-    target = _targets(ids, similarity, protected, decode_rows, top_k, threshold, rows, first,
-                      K, EXPERTS, WIDTH, TILE, ROWS)  # fmt: skip
+    target = _targets(ids, near, guarded, decode_rows, top_k, threshold, rows, mine,
+                      K, EXPERTS, WIDTH, ROWS)  # fmt: skip
     own = votes & (expert >= first) & (expert < first + TILE)
     counts = tl.histogram(expert - first, bins, mask=own)
     for start in range(ROWS, rows, ROWS):
         expert, votes = _read(ids, decode_rows, start, 0, slots, rows, K, EXPERTS, ROWS)
         own = votes & (expert >= first) & (expert < first + TILE)
         counts += tl.histogram(expert - first, bins, mask=own)
-    mine = tl.arange(0, TILE)
-    used = (tl.gather(counts, mine, 0) > 0).to(tl.int32)
-    stays = used * (target == first + mine).to(tl.int32)
+    used = (tl.gather(counts, tl.arange(0, TILE), 0) > 0).to(tl.int32)
+    stays = used * (target == mine).to(tl.int32)
     both = tl.sum(used + (stays << 16), axis=0)
     tl.atomic_add(active, (both & 0xFFFF).to(tl.int64), sem="relaxed")
     tl.atomic_add(active + 1, (both >> 16).to(tl.int64), sem="relaxed")
@@ -113,18 +123,20 @@ def _add(
 def _count(
     ids, similarity, protected, decode_rows, top_k, threshold, active, rows,
     K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
-    COUNTED: tl.constexpr,
+    COUNTED: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     """Store how many experts are in use, and how many of them stay so: the primary ones and those
     that do not move, wherever the others go."""
     slots: tl.constexpr = triton.next_power_of_2(K)
+    column = tl.arange(0, WIDTH)
+    guarded = tl.load(protected + column, mask=column < EXPERTS, other=0) != 0
+    near = _similarities(similarity, tl.arange(0, COUNTED), EXPERTS, WIDTH)
+    if OVERLAP:
+        tl.extra.cuda.gdc_wait()
     strong = tl.load(top_k)
     early, early_votes = _read(ids, decode_rows, 0, 0, 2, rows, K, EXPERTS, ROWS)
     expert, votes = _read(ids, decode_rows, 0, 0, slots, rows, K, EXPERTS, ROWS)
-    column = tl.arange(0, WIDTH)
-    guarded = tl.load(protected + column, mask=column < EXPERTS, other=0) != 0
     least = _least(threshold)
-    near = _similarities(similarity, tl.arange(0, COUNTED), EXPERTS, WIDTH)
     primary = _primary(early, early_votes, strong, ids, decode_rows, rows, K, EXPERTS, WIDTH, ROWS)
     counts = tl.histogram(expert, WIDTH, mask=votes)
     for start in range(ROWS, rows, ROWS):
@@ -147,17 +159,13 @@ def _count(
 
 @triton.jit
 def _targets(
-    ids, similarity, protected, decode_rows, top_k, threshold, rows, first,
-    K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
-    ROWS: tl.constexpr,
+    ids, near, guarded, decode_rows, top_k, threshold, rows, mine,
+    K: tl.constexpr, EXPERTS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Where experts ``first`` and the TILE - 1 after it go, if they are in use."""
-    mine = first + tl.arange(0, TILE)
+    """Where the experts ``mine`` go, if they are in use; ``near, guarded`` are their tables."""
     strong = tl.load(top_k)
     early, early_votes = _read(ids, decode_rows, 0, 0, 2, rows, K, EXPERTS, ROWS)
-    guarded = tl.load(protected + mine, mask=mine < EXPERTS, other=0) != 0
     least = _least(threshold)
-    near = _similarities(similarity, mine, EXPERTS, WIDTH)
     primary = _primary(early, early_votes, strong, ids, decode_rows, rows, K, EXPERTS, WIDTH, ROWS)
 
     column = tl.arange(0, WIDTH)
@@ -167,6 +175,13 @@ def _targets(
     best = tl.max(near, axis=1)
     nearest = tl.min(tl.where(near == best[:, None], column[None, :], WIDTH), axis=1)
     return tl.where(guarded | (best == float("-inf")), mine, nearest)
+
+
+@triton.jit
+def _tables(similarity, protected, mine, EXPERTS: tl.constexpr, WIDTH: tl.constexpr):
+    """Similarities of the experts ``mine``, ``[TILE,WIDTH]``, and which of them stay."""
+    guarded = tl.load(protected + mine, mask=mine < EXPERTS, other=0) != 0
+    return _similarities(similarity, mine, EXPERTS, WIDTH), guarded
 
 
 @triton.jit
@@ -224,8 +239,8 @@ def _least(threshold):
     return tl.where(limit > 0, limit, -3.4028234663852886e38)
 
 
-_FEW = Kernel(_reroute, num_warps=4)
-_MANY = Kernel(_reroute, num_warps=8)
+_FEW = Kernel(_reroute, overlaps=True, num_warps=4)
+_MANY = Kernel(_reroute, overlaps=True, num_warps=8)
 
 
 def reroute(
@@ -237,7 +252,11 @@ def reroute(
     threshold: Tensor,
     totals: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`~edgevlm.plugins.sere.routing.sere_routing`; contiguous, ``N <= 512``."""
+    """See :func:`~edgevlm.plugins.sere.routing.sere_routing`; contiguous, ``N <= 512``.
+
+    Where launches overlap, ``similarity`` and ``protected`` are read before the kernel that was
+    launched last has ended, so that one must not write them.
+    """
     rows, k = expert_ids.shape
     experts = similarity.shape[0]
     width = power_of_two(max(experts, _LEAST_WIDTH))

@@ -29,13 +29,14 @@ def sere_routing(
     """
     given = (expert_ids, similarity, protected, decode_rows, top_k, threshold)
     fits = expert_ids.is_cuda and similarity.shape[0] <= _MAX_EXPERTS
+    fits = fits and similarity.is_contiguous() and protected.is_contiguous()
     if not fits or not triton_works(expert_ids.device, _trial, _INSTEAD):
         routed, active = reference.reroute(*given)
         return routed, active if totals is None else totals.add_(active)
     from .kernel import reroute
 
-    prepared = [tensor.contiguous() for tensor in given]
-    return reroute(*prepared, *([] if totals is None else [totals]))
+    ids, rows = expert_ids.contiguous(), decode_rows.contiguous()
+    return reroute(ids, similarity, protected, rows, top_k, threshold, totals)
 
 
 def _trial(device: torch.device) -> None:

@@ -90,6 +90,7 @@ def _down(sizes: Statics, floating: str) -> tuple[Variant, ...]:
 def _combine(sizes: Statics, floating: str) -> tuple[Variant, ...]:
     hidden = sizes["H"]
     constants = {"EXPERTS": sizes["N"], "TOP_K": sizes["k"], "SIZE": hidden, "BLOCK": _BLOCK}
+    constants |= {"ADD": False, "WEIGH": False, "OVERLAP": False}
     return (Variant((size("R"), size(-(-hidden // _BLOCK)), size(1)), constants, {"num_warps": 4}),)
 
 
@@ -151,7 +152,7 @@ MOE_EXPERTS = Operator(
         Launch(
             name="Combine",
             kernel=_COMBINE,
-            arguments=("parts", "expert_ids", "out"),
+            arguments=("parts", "expert_ids", "expert_weights", "out"),
             writes=("out",),
             variants=_combine,
             uses=("H", "N", "k"),

@@ -36,7 +36,7 @@ def sere_routing(
 ):
     """Re-routing: see :mod:`edgevlm.plugins.sere.kernel`."""
     _reroute(expert_ids, similarity, protected, decode_rows, top_k, threshold, routed_ids, active,
-             rows, K, EXPERTS, WIDTH, TILE, SLOTS, ROWS, COUNTED, False)  # fmt: skip
+             rows, K, EXPERTS, WIDTH, TILE, SLOTS, ROWS, COUNTED, False, False)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["slots", "most_16", "most_32", "most_64", "most_128"])
@@ -63,13 +63,13 @@ def plan(
     """
     table = tl.program_id(1)
     if table == 0:
-        _plan(expert_ids, order, tiles_16, slots, most_16, EXPERTS, BINS, 16, CHUNK)
+        _plan(expert_ids, order, tiles_16, slots, most_16, EXPERTS, BINS, 16, CHUNK, False)
     elif table == 1:
-        _plan(expert_ids, order, tiles_32, slots, most_32, EXPERTS, BINS, 32, CHUNK)
+        _plan(expert_ids, order, tiles_32, slots, most_32, EXPERTS, BINS, 32, CHUNK, False)
     elif table == 2:
-        _plan(expert_ids, order, tiles_64, slots, most_64, EXPERTS, BINS, 64, CHUNK)
+        _plan(expert_ids, order, tiles_64, slots, most_64, EXPERTS, BINS, 64, CHUNK, False)
     else:
-        _plan(expert_ids, order, tiles_128, slots, most_128, EXPERTS, BINS, 128, CHUNK)
+        _plan(expert_ids, order, tiles_128, slots, most_128, EXPERTS, BINS, 128, CHUNK, False)
 
 
 @triton.jit

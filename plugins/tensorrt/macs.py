@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from ...core.launch import power_of_two
 from ..macs.config import SETTINGS
-from ..macs.kernels.workspace import BLOCK, ROUNDS
+from ..macs.kernels.workspace import AGAIN, AHEAD
 from ..macs.report import ENTRIES
 from .description import Launch, Operator, Port, Statics, Variant, kernel_constant
 from .sizes import Size, ceil_divide, size
 
 _KERNELS = "edgevlm.plugins.macs.kernels"
 _PAIRS = size("R") * "k"
-_BLOCKS = ceil_divide(_PAIRS, BLOCK)
 _ONE = size(1)
 
 
@@ -34,8 +33,8 @@ def _slots(sizes: Statics) -> dict[str, int]:
     return {"TOP_K": sizes["k"], "SLOTS": power_of_two(sizes["k"])}
 
 
-def _width(sizes: Statics) -> int:
-    return max(16, power_of_two(sizes["N"]))
+def _experts(sizes: Statics) -> dict[str, int]:
+    return {"EXPERTS": sizes["N"], "WIDTH": power_of_two(sizes["N"])}
 
 
 def _entropy(sizes: Statics, floating: str) -> tuple[Variant, ...]:
@@ -44,9 +43,8 @@ def _entropy(sizes: Statics, floating: str) -> tuple[Variant, ...]:
 
 
 def _weights(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    constants = {"ENTRIES": power_of_two(len(ENTRIES)), "ROUND_NUMBER": ROUNDS}
-    chunk = {"CHUNK": _constant("weights:_CHUNK")}
-    return _variant((size("R"), _ONE), _slots(sizes) | constants | chunk)
+    constants = {"ENTRIES": power_of_two(len(ENTRIES)), "CHUNK": _constant("weights:_CHUNK")}
+    return _variant((size("R"), _ONE), _slots(sizes) | constants)
 
 
 def _candidates(sizes: Statics, floating: str) -> tuple[Variant, ...]:
@@ -57,9 +55,8 @@ def _candidates(sizes: Statics, floating: str) -> tuple[Variant, ...]:
 
 
 def _admission_ranks(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    block = _constant("ranks:_BLOCK")
-    grid = (size(sizes["N"]), ceil_divide("R", block))
-    return _variant(grid, {"EXPERTS": sizes["N"], "BLOCK": block})
+    grid = (size(sizes["N"]), ceil_divide("R", _constant("ranks:_BLOCK")))
+    return _variant(grid, {"EXPERTS": sizes["N"], **_ranks()})
 
 
 def _admission(sizes: Statics, floating: str) -> tuple[Variant, ...]:
@@ -69,36 +66,29 @@ def _admission(sizes: Statics, floating: str) -> tuple[Variant, ...]:
 
 
 def _queue_ranks(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    block = _constant("ranks:_BLOCK")
-    return _variant((ceil_divide(size("R") * sizes["k"], block), _ONE), {"BLOCK": block})
+    blocks = ceil_divide(size("R") * sizes["k"], _constant("ranks:_BLOCK"))
+    return _variant((blocks, _ONE), _ranks())
 
 
-def _rerouting(sizes: Statics) -> dict[str, int]:
-    experts = {"EXPERTS": sizes["N"], "WIDTH": _width(sizes), "TOP_K": sizes["k"]}
-    return experts | {"HAS_SIMILARITY": False, "SIZE": BLOCK}
+def _ranks() -> dict[str, int]:
+    return {"BLOCK": _constant("ranks:_BLOCK"), "CHUNK": _constant("ranks:_CHUNK")}
 
 
-def _round(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    grid = (ceil_divide(size("R") * sizes["k"], BLOCK), _ONE)
-    return _variant(grid, _rerouting(sizes), 8)
+def _preferences(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    ahead = {"AHEAD": AHEAD, "AGAIN": AGAIN, "CHUNK": _constant("preferences:_CHUNK")}
+    return _variant((size("R"), _ONE), _experts(sizes) | _slots(sizes) | ahead)
 
 
-def _settle(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    return _variant((_ONE, _ONE), _rerouting(sizes) | {"LAST": ROUNDS - 1}, 8)
+def _rerouting(sizes: Statics, floating: str) -> tuple[Variant, ...]:
+    ahead = {"HAS_SIMILARITY": False, "AHEAD": AHEAD, "AGAIN": AGAIN}
+    return _variant((_ONE, _ONE), _experts(sizes) | ahead, 1)
 
 
 def _finish(sizes: Statics, floating: str) -> tuple[Variant, ...]:
-    experts = {"EXPERTS": sizes["N"], "WIDTH": _width(sizes)}
     block = _constant("finish:_BLOCK")
     grid = (ceil_divide("R", block), _ONE)
-    return _variant(grid, experts | _slots(sizes) | {"BLOCK": block})
+    return _variant(grid, _experts(sizes) | _slots(sizes) | {"BLOCK": block})
 
-
-_REROUTING = (
-    # The second place is for likeness.
-    *("probabilities", "probabilities", "expert_ids", "settings", "units", "state"),
-    *("limits", "held", "queue", "turns", "routed_ids", "taken", "changed"),
-)
 
 MACS_CAPACITY = Operator(
     name="MacsCapacity",
@@ -129,10 +119,10 @@ MACS_CAPACITY = Operator(
         Port.of("ordered", "int32", "N", "R"),
         Port.of("turned_keys", "int64", _PAIRS),
         Port.of("turned", "int32", _PAIRS),
-        Port.of("queue", "int32", _PAIRS),
         Port.of("turns", "int32", _PAIRS),
-        Port.of("taken", "int64", 2, _BLOCKS, "N"),
-        Port.of("changed", "int32", ROUNDS),
+        Port.of("queue", "int64", _PAIRS + 4 * AHEAD, 2),
+        Port.of("targets", "int32", _PAIRS + AHEAD),
+        Port.of("preferences", "int32", "R", "N"),
     ),
     launches=(
         Launch(
@@ -148,10 +138,10 @@ MACS_CAPACITY = Operator(
             kernel=f"{_KERNELS}.weights:_weights",
             arguments=(
                 *("entropy", "rows", "visual_rows", "expert_ids", "settings"),
-                *("units", "routed_ids", "report", "state", "changed"),
+                *("units", "routed_ids", "report", "state"),
                 size("R"),
             ),
-            writes=("units", "routed_ids", "report", "state", "changed"),
+            writes=("units", "routed_ids", "report", "state"),
             variants=_weights,
             uses=("k",),
         ),
@@ -192,43 +182,47 @@ MACS_CAPACITY = Operator(
         Launch(
             name="QueueRanks",
             kernel=f"{_KERNELS}.ranks:_queue_ranks",
-            arguments=("settings", "state", "turned_keys", "turned", "queue", "turns"),
-            writes=("queue", "turns"),
+            arguments=("settings", "state", "turned_keys", "turned", "turns"),
+            writes=("turns",),
             variants=_queue_ranks,
             uses=("N", "k"),
         ),
-        *(
-            Launch(
-                name=f"Round{turn}",
-                kernel=f"{_KERNELS}.rerouting:_round",
-                arguments=(*_REROUTING, size(turn), _BLOCKS),
-                # The first two rounds write one half each.
-                writes=("taken",) if turn == 0 else (),
-                updates=("routed_ids", "taken", "changed"),
-                variants=_round,
-                uses=("N", "k"),
-            )
-            for turn in range(ROUNDS)
+        Launch(
+            name="Preferences",
+            kernel=f"{_KERNELS}.preferences:_preferences",
+            arguments=(
+                # The second place is for likeness.
+                *("probabilities", "probabilities", "expert_ids", "settings", "units", "state"),
+                *("routed_ids", "turns", "queue", "preferences"),
+                size("R"),
+            ),
+            writes=("queue", "preferences"),
+            variants=_preferences,
+            uses=("N", "k"),
         ),
         Launch(
-            name="Settle",
-            kernel=f"{_KERNELS}.rerouting:_settle",
-            arguments=_REROUTING,
-            writes=(),
-            updates=("held", "routed_ids"),
-            variants=_settle,
-            uses=("N", "k"),
+            name="Rerouting",
+            kernel=f"{_KERNELS}.rerouting:_rerouting",
+            arguments=(
+                *("settings", "state", "limits", "held", "queue", "preferences", "targets"),
+                size("R"),
+            ),
+            writes=("targets",),
+            updates=("held", "preferences"),
+            variants=_rerouting,
+            uses=("N",),
         ),
         Launch(
             name="Finish",
             kernel=f"{_KERNELS}.finish:_finish",
             arguments=(
                 *("probabilities", "expert_ids", "expert_weights", "visual_rows", "settings"),
-                *("limits", "asked", "held", "routed_ids", "routed_weights", "report"),
+                *("limits", "asked", "held", "turns", "targets"),
+                *("routed_ids", "routed_weights", "report"),
                 size("R"),
             ),
             writes=("routed_weights",),
-            updates=("report",),
+            updates=("report", "routed_ids"),
             variants=_finish,
             uses=("N", "k"),
         ),
@@ -237,8 +231,8 @@ MACS_CAPACITY = Operator(
         *(
             f"{_KERNELS}.{name}"
             for name in (
-                *("entropy", "weights", "candidates", "ranks", "admission", "rerouting"),
-                *("rerouting_steps", "finish", "settings", "workspace"),
+                *("entropy", "weights", "candidates", "ranks", "admission", "preferences"),
+                *("rerouting", "finish", "settings", "workspace"),
             )
         ),
         "edgevlm.plugins.tensorrt.macs",

@@ -233,21 +233,25 @@ class ExpertHost:
         down: Tensor,
         layer: int,
         route: Route,
+        add_to: Tensor | None = None,
     ) -> Tensor:
         """The weighted sum ``[R,H]`` of each row's experts, after control.
 
         Args:
             gate_up, down: see :meth:`local`.
+            add_to: ``[R,H]``, what the sum is added to, in place; it is then returned.
         """
         if self._parallel is None:
             routing = route(hidden, routing, layer)
+            choice = routing.ids, routing.weights
             active = self._experts // 2 if self._control.sere is not None else None
-            return grouped_experts(hidden, routing.ids, routing.weights, gate_up, down, active)
+            return grouped_experts(hidden, *choice, gate_up, down, active, add_to)
         if not route.by_part:
             routing = route(hidden, routing, layer)
-            return self._parallel.layer(hidden, routing, gate_up, down)
 
         def limit(rows: Tensor, own: Routing, part: slice) -> Routing:
             return route(rows, own, layer, part)
 
-        return self._parallel.layer(hidden, routing, gate_up, down, limit)
+        by_part = limit if route.by_part else None
+        result = self._parallel.layer(hidden, routing, gate_up, down, by_part)
+        return result if add_to is None else add_to.add_(result)

@@ -108,7 +108,7 @@ class FusedNetwork:
             hidden = self.steps.norm(x, layer.post_norm)
             routing = self.steps.top_experts(hidden, weights.router, weights.top_k)
             experts = (weights.gate_up, weights.down)
-            x += self.experts.mixture(hidden, routing, *experts, index, route)
+            self.experts.mixture(hidden, routing, *experts, index, route, add_to=x)
         else:
             inner = self.steps.norm_gated(x, layer.post_norm, weights.gate_up)
             self.steps.add_linear(x, inner, weights.down)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from edgevlm.benchmarks import dart, pruners
+from edgevlm.benchmarks import adaptive, dart, pruners
 from edgevlm.benchmarks.checks import WrongResult
 from edgevlm.benchmarks.prompts import PromptShape
 
@@ -19,10 +19,12 @@ def test_toy_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert pruners.main(arguments) == 0
     found = json.loads(output.read_text(encoding="utf-8"))
     assert {"command", "torch", "triton", "device", "copy_gb_s"} <= set(found["environment"])
-    assert [row["check"].split(",")[0] for row in found["checks"]] == ["DART", "importance"]
-    assert all(row["eager_ms"] > 0 for row in found["pruning"] + found["importance"])
+    checked = [row["check"].split(",")[0] for row in found["checks"]]
+    assert checked == ["DART", "automatic ratio", "importance"]
+    measured = [*found["pruning"], *found["importance"], *found["adaptive"]]
+    assert all(row["eager_ms"] > 0 for row in measured)
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("importance, (fused attention itself)")
+    assert last.startswith("automatic ratio, torch operators")
 
 
 def test_wrong_kernels_are_not_timed(
@@ -45,6 +47,13 @@ def test_wrong_gathers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dart, "gather", wrong)
     with pytest.raises(WrongResult, match="deepstack are not those of the kept rows"):
         dart.check(PromptShape(1, 12, 16, 1), 0.5, (1, 1), torch.float16, torch.device("cpu"))
+
+
+def test_wrong_shares_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = adaptive.count_distinct
+    monkeypatch.setattr(adaptive, "count_distinct", lambda *given: right(*given) + 0.001)
+    with pytest.raises(WrongResult, match="a share of distinct tokens is off by"):
+        adaptive.check(PromptShape(2, 12, 16, 1), torch.float16, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", ["nonsense", "cuda:99"])

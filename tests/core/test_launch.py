@@ -52,6 +52,10 @@ def test_overlap(able: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel((2, 1, 1), (torch.zeros(8),), (7,), (16,))
     options = {"num_warps": 4, "launch_pdl": True} if able else {"num_warps": 4}
     assert log == [f"jit (2, 1, 1) [7, 16, {able}] {options}"]
+    log.clear()
+    other = launch.Kernel(Recorder(log), overlaps=True)
+    other((2, 1, 1), (torch.zeros(8),), (7,), (16,), overlap=False)
+    assert log == ["jit (2, 1, 1) [7, 16, False] {}"]
 
 
 def test_sizes() -> None:

@@ -17,13 +17,22 @@ from edgevlm.pruners import (
     EarlyStates,
     SkipReason,
     VisualPrunerConfig,
+    adaptive,
     create_visual_pruner,
     visual_pruner_names,
 )
-from edgevlm.pruners.adaptive import SAMPLE, ImageBudget, adapt, distinct_shares, sampled_rows
+from edgevlm.pruners.adaptive import (
+    SAMPLE,
+    ImageBudget,
+    adapt,
+    distinct_shares,
+    sampled_rows,
+    span_edges,
+)
 
 from .helpers import make_io
 
+CPU = torch.device("cpu")
 TOO_EARLY = {"downsample"}  # asks before there are embeddings
 
 
@@ -90,10 +99,25 @@ def test_zeros_are_one_group() -> None:
 
 def test_large_images_are_sampled_evenly() -> None:
     spans = (VisualSpan(3, 3 + 4 * SAMPLE, 0), VisualSpan(1000, 1003, 1))
-    rows = sampled_rows(spans)
-    assert rows.shape == (2, SAMPLE)
+    rows, valid = sampled_rows(span_edges(spans, CPU))
     assert rows[0].tolist() == [3 + 4 * place + 2 for place in range(SAMPLE)]
-    assert rows[1].tolist() == [1000, 1001, 1002] + [-1] * (SAMPLE - 3)
+    assert rows[1].tolist() == [1000, 1001] + [1002] * (SAMPLE - 2)
+    assert valid.tolist() == [[True] * SAMPLE, [True] * 3 + [False] * (SAMPLE - 3)]
+
+
+def test_what_is_no_number_is_distinct_and_harms_no_other_image() -> None:
+    embeds = torch.cat((torch.full((1, 32), torch.nan), FLAT, FLAT))
+    embeds[3, 3] = torch.nan
+    spans = (VisualSpan(1, 33, 0), VisualSpan(33, 65, 1))
+    found = [budget.distinct for budget in adapt(embeds, spans, 0.0, 0.9)]
+    assert found == pytest.approx([1.0, 4 / 32])
+
+
+def test_kernels_are_used_where_they_work(
+    kernels_everywhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(adaptive, "distinct_shares")
+    assert measured(FLAT, DENSE) == pytest.approx([4 / 32, 1.0])
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=4), st.integers(0, 3))
@@ -106,11 +130,11 @@ def test_a_share_lies_above_0_and_up_to_1(sizes: list[int], seed: int) -> None:
 
 def test_half_precision_measures_the_same() -> None:
     image = grouped([4] * 8, noise=0.1)
-    rows = torch.arange(32)[None]
-    found = [distinct_shares(image.to(dtype), rows) for dtype in (torch.float16, torch.bfloat16)]
+    edges = torch.tensor([[0, 32]], dtype=torch.int32)
+    found = [distinct_shares(image.to(dtype), edges) for dtype in (torch.float16, torch.bfloat16)]
     for share in found:
         assert share.dtype == torch.float32
-        torch.testing.assert_close(share, distinct_shares(image, rows))
+        torch.testing.assert_close(share, distinct_shares(image, edges))
 
 
 def test_the_ratio_is_what_repeats_within_bounds() -> None:

@@ -18,7 +18,7 @@ from edgevlm.pruners.visionzip import comparable, dominant
 from edgevlm.pruners.vispruner import important_and_diverse
 
 CORES: dict[str, Callable[[Tensor, Tensor], object]] = {
-    "auto": lambda rows, scores: distinct_shares(rows, torch.arange(30).view(3, 10)),
+    "auto": lambda rows, scores: distinct_shares(rows, torch.randint(1, 10, (3, 2))),
     "divprune": lambda rows, scores: farthest(rows, 10),
     "scope": lambda rows, scores: cover(rows, scores, 10),
     "vispruner": lambda rows, scores: important_and_diverse(rows, scores, 10, 5, 2),

@@ -18,6 +18,7 @@ def kernel_experts(
     gate_up: Tensor,
     down: Tensor,
     tiling: Tiling | None = None,
+    add_to: Tensor | None = None,
 ) -> Tensor:
     """See :func:`~edgevlm.plugins.experts.reference.moe_experts`; everything contiguous.
 
@@ -27,6 +28,7 @@ def kernel_experts(
 
     Args:
         tiling: chosen by the number of rows if ``None``.
+        add_to: ``[R,H]``, what the result is added to before it is rounded; it is then returned.
     """
     experts, top_k = gate_up.shape[0], expert_ids.shape[1]
     if tiling is None:
@@ -34,4 +36,4 @@ def kernel_experts(
     plan = make_plan(expert_ids, experts, tiling.rows)
     inner = gate_up_product(hidden, gate_up, plan, top_k, tiling.gate_up)  # [S,I]
     parts = down_product(inner, down, expert_weights, plan, tiling.down)  # [S,H]
-    return combine(parts, expert_ids, experts)
+    return combine(parts, expert_ids, experts, add_to)

@@ -44,6 +44,7 @@ def _plan(
     BINS: tl.constexpr,
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Slots and tiles of one expert.
 
@@ -52,6 +53,9 @@ def _plan(
     ``16 S`` bytes per program from the L2 cache: 0.26 MB, or 33 MB in all, at 2,048 rows of 8 slots
     and 128 experts.
     """
+    if OVERLAP:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
     expert = tl.program_id(0)
     lane = tl.arange(0, CHUNK)
     bins = tl.arange(0, BINS)
@@ -88,8 +92,8 @@ def _plan(
             begin += tl.sum(hit.to(tl.int32), axis=0)
 
 
-_SMALL = Kernel(_plan, num_warps=4)
-_LARGE = Kernel(_plan, num_warps=8)
+_SMALL = Kernel(_plan, overlaps=True, num_warps=4)
+_LARGE = Kernel(_plan, overlaps=True, num_warps=8)
 
 
 def most_tiles(slots: int, experts: int, rows: int) -> int:

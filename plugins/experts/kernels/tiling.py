@@ -56,6 +56,6 @@ def choose_tiling(slots: int, experts: int, dtype: torch.dtype) -> Tiling:
     average = slots / experts
     if average <= 2:
         return _FEW
-    if average <= 16:
+    if average < 16:
         return _SOME
     return _MANY if average <= 64 else _MOST

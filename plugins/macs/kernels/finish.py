@@ -21,6 +21,7 @@ from .settings import (
     RAW_AFTER,
     RAW_BEFORE,
     RENORMALIZE,
+    REROUTE,
     REROUTED,
     REROUTED_WEIGHT,
     UNIT,
@@ -79,6 +80,8 @@ def _finish(
     limits,
     asked,
     held,
+    turns,
+    targets,
     moved,
     new_weights,
     report,
@@ -99,6 +102,10 @@ def _finish(
     cells = there[:, None] & (slot < TOP_K)[None, :]
     old = tl.load(ids + cell, mask=cells, other=EXPERTS).to(tl.int32)
     new = tl.load(moved + cell, mask=cells, other=EXPERTS).to(tl.int32)
+    waits = (old != new) & (options(settings, REROUTE, SLOTS) > 0)[None, :]
+    key = tl.load(targets + tl.load(turns + cell, mask=waits, other=0), mask=waits, other=0)
+    new = tl.where(key > 1, key % WIDTH, new)  # 1 is for nowhere
+    tl.store(moved + cell, new, mask=waits)
     was = tl.load(weights + cell, mask=cells, other=0).to(tl.float32)
     lived, lives = cells & (old < EXPERTS), cells & (new < EXPERTS)
     base = probabilities + row[:, None].to(tl.int64) * EXPERTS
@@ -139,7 +146,7 @@ _KERNEL = Kernel(_finish, num_warps=4)
 
 
 def finish(work: Workspace) -> None:
-    """Fill ``new_weights`` and the rest of ``report``."""
+    """Fill ``moved``, ``new_weights`` and the rest of ``report``."""
     tensors = (
         work.probabilities,
         work.ids,
@@ -149,6 +156,8 @@ def finish(work: Workspace) -> None:
         work.limits,
         work.asked,
         work.held,
+        work.turns,
+        work.targets,
         work.moved,
         work.new_weights,
         work.report,

@@ -10,12 +10,21 @@ from .admission import admit
 from .candidates import find_candidates
 from .entropy import row_entropy
 from .finish import finish
+from .preferences import find_preferences
 from .ranks import order_candidates, order_queue
 from .rerouting import reroute
 from .weights import weigh
 from .workspace import Workspace
 
-LAUNCHES = (find_candidates, order_candidates, admit, order_queue, reroute, finish)
+LAUNCHES = (
+    find_candidates,
+    order_candidates,
+    admit,
+    order_queue,
+    find_preferences,
+    reroute,
+    finish,
+)
 
 
 def kernel_macs(

@@ -13,25 +13,32 @@ from ....core.launch import Kernel, blocks
 from .settings import REROUTE, option
 from .workspace import Workspace
 
-_BLOCK = 64
+_BLOCK = 32
+_CHUNK = 128  # keys that each of a block is compared with at a time
 
 
 @triton.jit
-def _rank(keys, mine, number, BLOCK: tl.constexpr):
+def _rank(keys, mine, number, BLOCK: tl.constexpr, CHUNK: tl.constexpr):
     """How many of ``number`` keys, all distinct, are above each of those at ``mine [BLOCK]``."""
-    lane = tl.arange(0, BLOCK)
     key = tl.load(keys + mine, mask=mine < number, other=0)
-    rank = tl.zeros((BLOCK,), tl.int32)
-    for first in range(0, number, BLOCK):
-        other = first + lane
+    above = tl.zeros((BLOCK, CHUNK), tl.int32)
+    for first in range(0, number, CHUNK):
+        other = first + tl.arange(0, CHUNK)
         rival = tl.load(keys + other, mask=other < number, other=-1)
-        rank += tl.sum((rival[None, :] > key[:, None]).to(tl.int32), axis=1)
-    return rank
+        above += (rival[None, :] > key[:, None]).to(tl.int32)
+    return tl.sum(above, axis=1)
 
 
 @triton.jit(do_not_specialize=["count"])
 def _admission_ranks(
-    asked, keys, asking, ordered, count, EXPERTS: tl.constexpr, BLOCK: tl.constexpr
+    asked,
+    keys,
+    asking,
+    ordered,
+    count,
+    EXPERTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    CHUNK: tl.constexpr,
 ):
     """Grid: (N, blocks of candidates)."""
     expert = tl.program_id(0).to(tl.int64)
@@ -40,22 +47,23 @@ def _admission_ranks(
     if first >= number:
         return
     mine = first + tl.arange(0, BLOCK)
-    rank = _rank(keys + expert * count, mine, number, BLOCK)
+    rank = _rank(keys + expert * count, mine, number, BLOCK, CHUNK)
     slot = tl.load(asking + expert * count + mine, mask=mine < number, other=0)
     tl.store(ordered + expert * count + rank, slot, mask=mine < number)
 
 
 @triton.jit
-def _queue_ranks(settings, state, turned_keys, turned, queue, turns, BLOCK: tl.constexpr):
+def _queue_ranks(
+    settings, state, turned_keys, turned, turns, BLOCK: tl.constexpr, CHUNK: tl.constexpr
+):
     """Grid: (blocks of pairs). Where a pair came in the list was chance; keys tell its place."""
     number = tl.load(state).to(tl.int32)
     first = tl.program_id(0) * BLOCK
     if (first >= number) | (option(settings, REROUTE) == 0):
         return
     mine = first + tl.arange(0, BLOCK)
-    rank = _rank(turned_keys, mine, number, BLOCK)
+    rank = _rank(turned_keys, mine, number, BLOCK, CHUNK)
     slot = tl.load(turned + mine, mask=mine < number, other=0)
-    tl.store(queue + rank, slot, mask=mine < number)
     tl.store(turns + slot, rank, mask=mine < number)
 
 
@@ -67,11 +75,11 @@ def order_candidates(work: Workspace) -> None:
     """Fill ``ordered`` from ``keys`` and ``asking``."""
     grid = (work.experts, blocks(work.count, _BLOCK), 1)
     tensors = (work.asked, work.keys, work.asking, work.ordered)
-    _ADMISSION(grid, tensors, (work.count,), (work.experts, _BLOCK))
+    _ADMISSION(grid, tensors, (work.count,), (work.experts, _BLOCK, _CHUNK))
 
 
 def order_queue(work: Workspace) -> None:
-    """Fill ``queue`` and ``turns`` from ``turned_keys`` and ``turned``."""
-    tensors = (work.settings, work.state, work.turned_keys, work.turned, work.queue, work.turns)
+    """Fill ``turns`` from ``turned_keys`` and ``turned``."""
+    tensors = (work.settings, work.state, work.turned_keys, work.turned, work.turns)
     grid = (blocks(work.ids.numel(), _BLOCK), 1, 1)
-    _QUEUE(grid, tensors, (), (_BLOCK,))
+    _QUEUE(grid, tensors, (), (_BLOCK, _CHUNK))

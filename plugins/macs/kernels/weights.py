@@ -17,7 +17,7 @@ from .settings import (
     ZSCORE_SCOPE,
     option,
 )
-from .workspace import ROUNDS, Workspace
+from .workspace import Workspace
 
 _CHUNK = 2048
 
@@ -69,12 +69,10 @@ def _weights(
     moved,
     report,
     state,
-    changed,
     count,
     TOP_K: tl.constexpr,
     SLOTS: tl.constexpr,
     ENTRIES: tl.constexpr,
-    ROUND_NUMBER: tl.constexpr,
     CHUNK: tl.constexpr,
 ):
     """Grid: (R). The first row of each group that is compared weighs the whole group."""
@@ -86,8 +84,6 @@ def _weights(
         entry = tl.arange(0, ENTRIES)
         tl.store(report + entry, tl.zeros((ENTRIES,), tl.float32), mask=entry < REPORT_SIZE)
         tl.store(state, 0)
-        turn = tl.arange(0, 32)
-        tl.store(changed + turn, tl.full((32,), 2147483647, tl.int32), mask=turn < ROUND_NUMBER)
 
     visible = (tl.load(rows + row) != 0) & (tl.load(visual + row) != 0)
     counted = option(settings, METHOD) == METHOD_TOKEN_DROP
@@ -134,7 +130,6 @@ def weigh(work: Workspace) -> None:
         work.moved,
         work.report,
         work.state,
-        work.changed,
     )
-    constants = (work.top_k, work.slots, work.entries, ROUNDS, _CHUNK)
+    constants = (work.top_k, work.slots, work.entries, _CHUNK)
     _KERNEL((work.count, 1, 1), tensors, (work.count,), constants)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ....core.launch import blocks, power_of_two
+from ....core.launch import power_of_two
 from ..report import ENTRIES
 
-BLOCK = 64  # pairs that one program of a round of re-routing handles
-ROUNDS = 25  # of re-routing before what is left goes block by block; odd
+AHEAD = 8  # pairs of the queue that are read at a time; a power of two, at most 64
+ONE_TOKEN = 1 << 24  # beside weights, in one number
+AGAIN = 1 << 28  # above what a pair needs
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,14 @@ class Workspace:
     ordered: Tensor = field(init=False)  # [N,R] int32: slots in order of admission
     turned_keys: Tensor = field(init=False)  # [R*k] int64: of pairs that overflow, in any order
     turned: Tensor = field(init=False)  # [R*k] int32: their slots
-    queue: Tensor = field(init=False)  # [R*k] int32: the same in order
-    turns: Tensor = field(init=False)  # [R*k] int32: the place in it of each slot that overflows
-    taken: Tensor = field(init=False)  # [2,blocks,N] int64: what blocks of the queue take
-    changed: Tensor = field(init=False)  # [ROUNDS] int32: the first place each round changed
+    turns: Tensor = field(init=False)  # [R*k] int32: the place in the queue of each such slot
+    queue: Tensor = field(init=False)  # [R*k+4*AHEAD,2] int64: pairs that overflow, in order
+    targets: Tensor = field(init=False)  # [R*k+AHEAD] int32: keys of where they go
+    preferences: Tensor = field(init=False)  # [R,N] int32, or [R+N,N]: keys of experts
 
     def __post_init__(self) -> None:
         rows, experts, pairs = self.count, self.experts, self.ids.numel()
+        lists = rows if self.similarity is None else rows + experts
         sizes: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
             "moved": (tuple(self.ids.shape), self.ids.dtype),
             "new_weights": (tuple(self.weights.shape), self.weights.dtype),
@@ -64,10 +66,10 @@ class Workspace:
             "ordered": ((experts, rows), torch.int32),
             "turned_keys": ((pairs,), torch.int64),
             "turned": ((pairs,), torch.int32),
-            "queue": ((pairs,), torch.int32),
             "turns": ((pairs,), torch.int32),
-            "taken": ((2, blocks(pairs, BLOCK), experts), torch.int64),
-            "changed": ((ROUNDS,), torch.int32),
+            "queue": ((pairs + 4 * AHEAD, 2), torch.int64),
+            "targets": ((pairs + AHEAD,), torch.int32),
+            "preferences": ((lists, experts), torch.int32),
         }
         for name, (shape, dtype) in sizes.items():
             made = torch.empty(shape, dtype=dtype, device=self.ids.device)
@@ -95,8 +97,8 @@ class Workspace:
 
     @property
     def width(self) -> int:
-        """N as a power of two, 16 at least: matrix products need it."""
-        return max(16, power_of_two(self.experts))
+        """N as a power of two."""
+        return power_of_two(self.experts)
 
     @property
     def entries(self) -> int:

@@ -13,6 +13,7 @@ from ....core.launch import Kernel, power_of_two
 
 _LOG2_E = math.log2(math.e)
 _MOST_SPLITS = 64
+_MOST_EARLY = 8  # rows of a launch that gains by beginning early; with more it loses
 _PROGRAMS = 256  # a launch's aim: about two per multiprocessor of a large GPU
 
 
@@ -124,15 +125,19 @@ def attend_cached(
     kv_heads, capacity, width = k_cache.shape[1:]
     heads = qkv.shape[1] // width - 2 * kv_heads
     splits = min(_MOST_SPLITS, power_of_two(max(1, _PROGRAMS // (rows * kv_heads))))
-    parts = torch.empty(rows, heads, splits, width, dtype=torch.float32, device=qkv.device)
-    lse = torch.empty(rows, heads, splits, dtype=torch.float32, device=qkv.device)
     out = qkv.new_empty(rows, heads * width)
+    parts = out  # a single piece is all of it
+    if splits > 1:
+        parts = torch.empty(rows, heads, splits, width, dtype=torch.float32, device=qkv.device)
+    lse = torch.empty(rows, heads, splits, dtype=torch.float32, device=qkv.device)
     kernel, tokens = (_SINGLE, 32) if qkv.dtype == torch.float32 else (_HALF, 64)
     kernel(
         (rows, kv_heads, splits),
         (qkv, slots, places, k_cache, v_cache, parts, lse),
         (width**-0.5 * _LOG2_E, capacity),
         (heads, kv_heads, width, max(16, power_of_two(heads // kv_heads)), splits, tokens),
+        overlap=rows <= _MOST_EARLY,
     )
-    _COMBINE((rows, heads, 1), (parts, lse, out), (), (width, splits))
+    if splits > 1:
+        _COMBINE((rows, heads, 1), (parts, lse, out), (), (width, splits))
     return out

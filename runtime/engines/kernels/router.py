@@ -21,11 +21,15 @@ def _top_experts(
     TOP_K: tl.constexpr,
     BLOCK: tl.constexpr,
     SLOTS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """One row per program, all of it in registers; of equal probabilities the lower id comes first.
 
     Next to no traffic: what takes time are ``TOP_K`` reductions, one after another.
     """
+    if OVERLAP:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
     row = tl.program_id(0).to(tl.int64)
     expert = tl.arange(0, BLOCK)
     there = expert < EXPERTS
@@ -49,7 +53,7 @@ def _top_experts(
     tl.store(weights + row * TOP_K + slot, best, mask=used)
 
 
-_KERNEL = Kernel(_top_experts, num_warps=1)
+_KERNEL = Kernel(_top_experts, overlaps=True, num_warps=1)
 
 
 def top_experts(logits: Tensor, top_k: int) -> Routing:

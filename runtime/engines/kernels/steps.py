@@ -34,7 +34,12 @@ class TritonSteps:
     ) -> Tensor:
         if len(x) == 1:
             return vector_linear(x, weight, gain=gain, eps=self._eps, dtype=dtype)
-        return F.linear(self.norm(x, gain), weight).to(dtype or x.dtype)
+        normed = self.norm(x, gain)
+        if dtype in (None, x.dtype):
+            return F.linear(normed, weight)
+        if x.is_cuda:  # elsewhere torch has no product that keeps its sums' precision
+            return torch.mm(normed, weight.t(), out_dtype=dtype)
+        return F.linear(normed, weight).to(dtype)
 
     def norm_gated(self, x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
         if len(x) == 1:

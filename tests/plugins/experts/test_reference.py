@@ -47,3 +47,6 @@ def test_no_rows() -> None:
 def test_without_a_gpu_the_reference_is_used() -> None:
     inputs = make(Shape(5), torch.float32, drops=0.3)
     assert torch.equal(grouped_experts(*inputs), moe_experts(*inputs))
+    x = torch.ones(5, 24)
+    assert grouped_experts(*inputs, add_to=x) is x
+    assert torch.equal(x, 1 + moe_experts(*inputs))

@@ -9,12 +9,14 @@ import json
 import subprocess
 import tempfile
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 
 import triton
 
 from edgevlm.plugins.tensorrt.ahead_of_time import compile_kernel
 from edgevlm.plugins.tensorrt.experts import MOE_EXPERTS
+from edgevlm.plugins.tensorrt.macs import MACS_CAPACITY
 from edgevlm.plugins.tensorrt.sere import SERE_ROUTING
 
 SIZES = {"H": 2048, "I": 768, "N": 128, "k": 8}
@@ -24,6 +26,7 @@ CASES = (
     (MOE_EXPERTS.chain()[1], "bfloat16", 0, ("8.7", "11.0")),
     (MOE_EXPERTS.chain()[2], "float16", 3, ("8.9",)),
     (MOE_EXPERTS.chain()[3], "bfloat16", 0, ("11.0",)),
+    (MACS_CAPACITY, "bfloat16", 0, ("8.7",)),
 )
 
 
@@ -43,8 +46,7 @@ def assembled(ptx: str) -> str:
 def main() -> None:
     found = []
     for stage, floating, place, capabilities in CASES:
-        (launch,) = stage.launches
-        for capability in capabilities:
+        for launch, capability in product(stage.launches, capabilities):
             variant = launch.variants(SIZES, floating)[place]
             kernel = compile_kernel(stage, launch, variant, floating, capability)
             about = {"stage": stage.name, "arguments": len(launch.arguments)}

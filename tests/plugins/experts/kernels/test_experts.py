@@ -7,6 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgevlm.plugins.experts import grouped
+from edgevlm.plugins.experts.kernels import experts
+from edgevlm.plugins.experts.kernels.combine import combine
 from edgevlm.plugins.experts.kernels.experts import kernel_experts
 from edgevlm.plugins.experts.kernels.tiling import TILINGS, Tiling, choose_tiling
 
@@ -92,6 +95,44 @@ def test_the_same_expert_twice_adds_both_weights() -> None:
         hidden, ids[:, :1].contiguous(), weights.sum(1, keepdim=True), gate_up, down
     )
     torch.testing.assert_close(twice, once)
+
+
+def test_adding_in_place() -> None:
+    inputs = make(Shape(6), torch.float32, drops=0.2)
+    x = torch.randn(6, 24)
+    before = x.clone()
+    found = kernel_experts(*inputs, add_to=x)
+    assert found.data_ptr() == x.data_ptr()
+    torch.testing.assert_close(x, before + kernel_experts(*inputs))
+
+
+def test_weights_when_adding_up() -> None:
+    ids = torch.tensor([[0, 2], [1, 3], [3, 3]])  # of three experts
+    weights, parts = torch.rand(3, 2), torch.randn(6, 24)
+    parts[3:] = float("nan")  # of dropped slots
+    found = combine(parts, ids, 3, weights=weights)
+    wanted = torch.stack(
+        (
+            parts[0] * weights[0, 0] + parts[1] * weights[0, 1],
+            parts[2] * weights[1, 0],
+            parts[0] * 0,
+        )
+    )
+    torch.testing.assert_close(found, wanted)
+
+
+def test_tiles_follow_the_experts_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def product(*given: object) -> None:
+        seen.append(given[5].rows)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(grouped, "usable", lambda tensor: True)
+    monkeypatch.setattr(experts, "kernel_experts", product)
+    inputs = make(Shape(64), torch.float16)
+    for active in (None, 1):
+        grouped.grouped_experts(*inputs, active)
+    assert seen[0] < seen[1]
 
 
 def test_tiles_grow_with_the_rows_per_expert() -> None:

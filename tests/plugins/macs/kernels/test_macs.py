@@ -7,7 +7,6 @@ import torch
 
 from edgevlm.plugins.macs import MacsConfig
 from edgevlm.plugins.macs.entropy import feature_entropy
-from edgevlm.plugins.macs.kernels import rerouting
 from edgevlm.plugins.macs.kernels.entropy import row_entropy
 from edgevlm.plugins.macs.kernels.macs import LAUNCHES, kernel_macs, prepare
 from edgevlm.plugins.macs.kernels.weights import weigh
@@ -20,11 +19,14 @@ TIES = make_case(1, 130, 6, 2, visual=0.8, ties=True)
 TEXT = make_case(2, 25, 4, 2, visual=0.0)
 IMAGES = make_case(3, 40, 16, 4, visual=1.0, dtype=torch.float16)
 ONE = make_case(4, 1, 4, 1, visual=1.0)
+SINGLE = make_case(8, 20, 1, 1)
+MANY = make_case(5, 150, 40, 3)  # experts, so that few pairs are in each other's way
 
 
 def compare(case: Case, config: MacsConfig, similarity: torch.Tensor | None = None) -> None:
     settings = config.settings()
     work = prepare(*case.inputs, settings, similarity)
+    work.preferences.fill_(1)  # what memory may hold
     weigh(work)
     for launch in LAUNCHES:
         launch(work)
@@ -55,21 +57,32 @@ def compare(case: Case, config: MacsConfig, similarity: torch.Tensor | None = No
         (IMAGES, MacsConfig(capacity_basis="effective", gain=2.0, rerouted_weight="original")),
         (IMAGES, MacsConfig(reroute=False, sensitivity=30.0)),
         (ONE, MacsConfig()),
+        (SINGLE, MacsConfig(capacity_factor=0.5)),
+        (MANY, MacsConfig(gain=0.0)),
+        (MANY, MacsConfig(capacity_factor=0.7, devices=4, reroute_threshold=0.2)),
     ],
 )
 def test_decisions(case: Case, config: MacsConfig) -> None:
     compare(case, config)
 
 
-def test_similarity_of_experts() -> None:
-    similarity = torch.rand(11, 11, generator=torch.Generator().manual_seed(0))
-    compare(MIXED, MacsConfig(capacity_factor=0.5, similarity="expert"), similarity)
+@pytest.mark.parametrize(
+    "config",
+    [
+        MacsConfig(capacity_factor=0.5, similarity="expert"),
+        MacsConfig(capacity_factor=0.6, similarity="expert", reroute_threshold=0.3, devices=2),
+        MacsConfig(capacity_factor=0.6),
+    ],
+)
+def test_similarity_of_experts(config: MacsConfig) -> None:
+    similarity = torch.rand(11, 11, generator=torch.Generator().manual_seed(0)) - 0.5
+    compare(MIXED, config, similarity)
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_what_rounds_leave_open_is_settled(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
-    monkeypatch.setattr(rerouting, "ROUNDS", rounds)
-    compare(make_case(6, 100, 6, 3), MacsConfig(capacity_factor=0.5))
+def test_reading_ahead_of_the_end_finds_nobody() -> None:
+    case = make_case(0, 60, 12, 3)
+    case.rows[0] = False  # so that its list is not in the queue
+    compare(case, MacsConfig(capacity_factor=0.6))
 
 
 def test_whole_call_and_small_ids() -> None:
