@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -31,7 +32,15 @@ from .macs import FULL, TOY, Plan, Prompt, make_router
 from .report import Row, environment, table, write_json
 
 FACTORS = (1.0, 1.5, 2.0)
-METHODS = {"Token Drop": "token_drop", "Expanded Drop": "expanded_drop", "MACS": "macs"}
+ROWS = (2048, 16384)
+METHODS: dict[str, Callable[[float], MacsConfig]] = {
+    "Token Drop": lambda factor: MacsConfig(method="token_drop", capacity_factor=factor),
+    "Expanded Drop": lambda factor: MacsConfig(method="expanded_drop", capacity_factor=factor),
+    "MACS": lambda factor: MacsConfig(capacity_factor=factor),
+    "MACS, token limit": lambda factor: MacsConfig(
+        capacity_factor=factor, token_limit=factor, keep_top1_text=False
+    ),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,35 +54,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with joined(arguments.device) as ranks:
             plan = TOY if arguments.toy else FULL
-            rows = list(measure(plan, ranks, arguments.repeats))
+            sizes = plan.rows if arguments.toy else ROWS
+            rows = [row for size in sizes for row in measure(plan, size, ranks, arguments.repeats)]
             if ranks.rank == 0:
-                _report(plan, ranks, rows, arguments.output)
+                _report(ranks, rows, arguments.output)
     except EdgeVLMError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
 
 
-def measure(plan: Plan, ranks: Ranks, repeats: int) -> Iterator[Row]:
+def measure(plan: Plan, rows: int, ranks: Ranks, repeats: int) -> Iterator[Row]:
     """No limit, then each method at each factor."""
-    layer = _Layer(plan, ranks)
+    layer = _Layer(plan, rows, ranks)
     yield layer.measured("no limit", None, None, repeats)
     for name, method in METHODS.items():
         for factor in FACTORS:
-            config = MacsConfig(
-                method=method, capacity_factor=factor, devices=ranks.size, device=ranks.rank
-            )
+            config = replace(method(factor), devices=ranks.size, device=ranks.rank)
             yield layer.measured(name, factor, config, repeats)
 
 
 class _Layer:
     """One rank's part of the layer, and the prompt."""
 
-    def __init__(self, plan: Plan, ranks: Ranks) -> None:
-        self._ranks = ranks
+    def __init__(self, plan: Plan, rows: int, ranks: Ranks) -> None:
+        self._rows, self._ranks = rows, ranks
         self._parallel = ExpertParallel(plan.experts)
-        self._prompt = Prompt.make(plan, make_router(plan), plan.rows[-1], 0, ranks.device)
-        self._mean = plan.rows[-1] * plan.top_k / ranks.size
+        self._prompt = Prompt.make(plan, make_router(plan), rows, 0, ranks.device)
+        self._mean = rows * plan.top_k / ranks.size
         local = self._parallel.placement.sizes[ranks.rank]
         torch.manual_seed(ranks.rank)
         first, second = (local, plan.hidden, 2 * plan.width), (local, plan.width, plan.hidden)
@@ -113,6 +121,7 @@ class _Layer:
         counts = torch.tensor([report.rerouted, report.dropped_visual, report.dropped_text])
         rerouted, visual, text = self._sum(counts).tolist()
         return {
+            "rows": self._rows,
             "method": name,
             "factor": factor,
             "ms": float(slowest.median()),
@@ -142,9 +151,9 @@ class _Layer:
             dist.barrier()
 
 
-def _report(plan: Plan, ranks: Ranks, rows: list[Row], output: Path | None) -> None:
+def _report(ranks: Ranks, rows: list[Row], output: Path | None) -> None:
     found = environment("edgevlm.benchmarks.expert_parallel", ranks.device)
-    found |= {"ranks": ranks.size, "rows": plan.rows[-1], "backend": dist.get_backend()}
+    found |= {"ranks": ranks.size, "backend": dist.get_backend()}
     if output is not None:
         write_json(output, {"environment": found, "layer": rows})
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")

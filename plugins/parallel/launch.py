@@ -42,11 +42,12 @@ def joined(device_type: str) -> Iterator[Ranks]:
         torch.cuda.set_device(local)
     device = torch.device(device_type, local) if device_type == "cuda" else torch.device("cpu")
     backend = "nccl" if device_type == "cuda" else "gloo"
+    gpu = device if device_type == "cuda" else None
     if alone:
         store = dist.HashStore()  # type: ignore[attr-defined]
-        dist.init_process_group(backend, store=store, rank=0, world_size=1)
+        dist.init_process_group(backend, store=store, rank=0, world_size=1, device_id=gpu)
     else:
-        dist.init_process_group(backend)
+        dist.init_process_group(backend, device_id=gpu)
     try:
         yield Ranks(dist.get_rank(), dist.get_world_size(), device)
         dist.barrier()  # who leaves first takes connections down that others may still use

@@ -150,11 +150,17 @@ def test_rotate_and_store(heads: int, width: int, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("heads", "width"), [(2, 16), (6, 32), (8, 128)])
-@pytest.mark.parametrize("programs", [2, 32])
+@pytest.mark.parametrize(("programs", "few"), [(2, 2), (32, 8)])
 def test_attention_over_the_cache(
-    heads: int, width: int, programs: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    heads: int,
+    width: int,
+    programs: int,
+    few: int,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decode_attention, "_PROGRAMS", programs)
+    monkeypatch.setattr(decode_attention, "_FEW_ROWS", few)
     qkv = normal(4, (heads + 4) * width, dtype=dtype)
     slots, places = torch.tensor([0, 2, 1, 2]), torch.tensor([0, 79, 64, 20])
     cache = make_cache(width, dtype)

@@ -13,7 +13,7 @@ from ....core.launch import Kernel, power_of_two
 
 _LOG2_E = math.log2(math.e)
 _MOST_SPLITS = 64
-_MOST_EARLY = 8  # rows of a launch that gains by beginning early; with more it loses
+_FEW_ROWS = 8  # up to which a launch gains by beginning early; with more it loses
 _PROGRAMS = 256  # a launch's aim: about two per multiprocessor of a large GPU
 
 
@@ -106,7 +106,8 @@ def _combine(parts, lse, out, WIDTH: tl.constexpr, SPLITS: tl.constexpr, OVERLAP
     tl.store(out + place * WIDTH + column, mixed)
 
 
-_HALF = Kernel(_attend, overlaps=True, num_warps=4, num_stages=2)
+_FEW = Kernel(_attend, overlaps=True, num_warps=4, num_stages=2)
+_MANY = Kernel(_attend, overlaps=True, num_warps=4, num_stages=3)
 _SINGLE = Kernel(_attend, overlaps=True, num_warps=4, num_stages=1)
 _COMBINE = Kernel(_combine, overlaps=True, num_warps=4)
 
@@ -130,13 +131,16 @@ def attend_cached(
     if splits > 1:
         parts = torch.empty(rows, heads, splits, width, dtype=torch.float32, device=qkv.device)
     lse = torch.empty(rows, heads, splits, dtype=torch.float32, device=qkv.device)
-    kernel, tokens = (_SINGLE, 32) if qkv.dtype == torch.float32 else (_HALF, 64)
+    few = rows <= _FEW_ROWS
+    kernel, tokens = (_FEW, 64) if few else (_MANY, 32)
+    if qkv.dtype == torch.float32:
+        kernel, tokens = _SINGLE, 32
     kernel(
         (rows, kv_heads, splits),
         (qkv, slots, places, k_cache, v_cache, parts, lse),
         (width**-0.5 * _LOG2_E, capacity),
         (heads, kv_heads, width, max(16, power_of_two(heads // kv_heads)), splits, tokens),
-        overlap=rows <= _MOST_EARLY,
+        overlap=few,
     )
     if splits > 1:
         _COMBINE((rows, heads, 1), (parts, lse, out), (), (width, splits))

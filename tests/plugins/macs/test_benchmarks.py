@@ -46,6 +46,7 @@ def test_expert_parallel(tmp_path: Path) -> None:
         "Token Drop",
         "Expanded Drop",
         "MACS",
+        "MACS, token limit",
     ]
     vanilla, *limited = (row["most_tokens"] for row in rows)
     assert vanilla == rows[0]["mean_tokens"] and min(limited) < vanilla
