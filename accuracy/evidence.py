@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..core import EdgeVLMError, UsageError
+from ..core import UsageError, exit_status
 from ..pruners import visual_pruner_names
 from ..runtime import require_folder, write_atomically
 from .datasets import prepare_tiny, read_dataset
@@ -62,12 +62,7 @@ an amount they do not cover. Where a score is 100 or 0 the bootstrap gives an in
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the document; 0, or a status with one line on what is wrong."""
     words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        _run(_parse(words), words)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(_parse(words), words))
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 
-from ..core import EdgeVLMError
+from ..core import exit_status
 from .device import open_device
 from .timing import Timer
 
@@ -41,12 +40,11 @@ def command(
     parser.add_argument("--repeats", type=int, default=repeats, help="measurements per median")
     parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
     arguments = parser.parse_args(argv)
-    try:
+
+    def benchmark() -> None:
         device = open_device(arguments.device)
         check_device(device)
         timer = Timer(device, arguments.repeats, min(3, arguments.repeats))
         run(plans[arguments.toy], timer, arguments.output)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+
+    return exit_status(benchmark)

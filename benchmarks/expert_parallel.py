@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..core import EdgeVLMError
+from ..core import exit_status
 from ..models import Routing
 from ..plugins.macs import MacsConfig, MacsReport, limited_routing
 from ..plugins.parallel import ExpertParallel, Ranks, joined
@@ -51,17 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=30, help="measurements per median")
     parser.add_argument("--toy", action="store_true", help="tiny shapes, to see that it runs")
     arguments = parser.parse_args(argv)
-    try:
-        with joined(arguments.device) as ranks:
-            plan = TOY if arguments.toy else FULL
-            sizes = plan.rows if arguments.toy else ROWS
-            rows = [row for size in sizes for row in measure(plan, size, ranks, arguments.repeats)]
-            if ranks.rank == 0:
-                _report(ranks, rows, arguments.output)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(arguments))
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    with joined(arguments.device) as ranks:
+        plan = TOY if arguments.toy else FULL
+        sizes = plan.rows if arguments.toy else ROWS
+        rows = [row for size in sizes for row in measure(plan, size, ranks, arguments.repeats)]
+        if ranks.rank == 0:
+            _report(ranks, rows, arguments.output)
 
 
 def measure(plan: Plan, rows: int, ranks: Ranks, repeats: int) -> Iterator[Row]:

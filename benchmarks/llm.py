@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from ..core import EdgeVLMError, PipelineIO
+from ..core import PipelineIO, exit_status
 from ..runtime.engines.torch_inputs import prompt_bucket
 from ..runtime.engines.torch_llm import TorchLLMEngine
 from . import llm_parts, llm_transformers
@@ -111,16 +111,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=20, help="measurements per median")
     parser.add_argument("--tune", action="store_true", help="also time other kernel tiles")
     arguments = parser.parse_args(argv)
-    try:
-        device = open_device(arguments.device)
-        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        timer = Timer(device, arguments.repeats, min(3, arguments.repeats))
-        found = environment("edgevlm.benchmarks.llm", device) | {"shape": arguments.shape}
-        benchmark = Benchmark(SHAPES[arguments.shape], dtype, timer, found, arguments.output)
-        run(benchmark, tune=arguments.tune)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    return exit_status(lambda: _run(arguments))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    device = open_device(arguments.device)
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    timer = Timer(device, arguments.repeats, min(3, arguments.repeats))
+    found = environment("edgevlm.benchmarks.llm", device) | {"shape": arguments.shape}
+    benchmark = Benchmark(SHAPES[arguments.shape], dtype, timer, found, arguments.output)
+    run(benchmark, tune=arguments.tune)
     return 1 if benchmark.failures else 0
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..core import EngineLimits
-from ..models import TextConfig, TextModel
+from ..models import MoeConfig, TextConfig, TextModel
 from ..runtime.engines.torch_llm import TorchLLMEngine
 
 
@@ -30,7 +30,14 @@ class LLMShape:
 
 
 def _config(
-    hidden: int, intermediate: int, layers: int, heads: int, *, tied: bool = False
+    hidden: int,
+    intermediate: int,
+    layers: int,
+    heads: int,
+    *,
+    kv_heads: int = 8,
+    tied: bool = False,
+    moe: MoeConfig | None = None,
 ) -> TextConfig:
     return TextConfig(
         vocab_size=151936,
@@ -38,17 +45,20 @@ def _config(
         intermediate_size=intermediate,
         num_layers=layers,
         num_heads=heads,
-        num_kv_heads=8,
+        num_kv_heads=kv_heads,
         head_dim=128,
         rms_norm_eps=1e-6,
         rope_theta=5e6,
         mrope_section=(24, 20, 20),
         max_position_embeddings=262144,
         tie_word_embeddings=tied,
+        moe=moe,
     )
 
 
 _TINY = TextConfig(100, 64, 96, 3, 4, 2, 16, 1e-6, 1e4, (4, 2, 2), 4096, True)
+
+MOE_30B = _config(2048, 6144, 48, 32, kv_heads=4, moe=MoeConfig(128, 8, 768))
 
 # 1,995 tokens with the text around the image.
 SHAPES = {

@@ -35,7 +35,7 @@ from ..plugins.macs.kernels.admission import admit
 from ..plugins.macs.kernels.macs import LAUNCHES, kernel_macs, prepare
 from ..plugins.macs.kernels.rerouting import reroute
 from ..plugins.macs.kernels.weights import weigh
-from ..plugins.macs.reference import limit
+from ..plugins.macs.reference import Limited, limit
 from .checks import WrongResult
 from .command import command
 from .report import Row, environment, table, write_json
@@ -201,12 +201,17 @@ def _replayed(prompt: Prompt, settings: Tensor) -> Tensor:
     buffers = [torch.zeros_like(tensor) for tensor in (*prompt.inputs, settings)]
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        out = kernel_macs(*buffers)
+        out = _macs(*buffers)
     for buffer, tensor in zip(buffers, (*prompt.inputs, settings), strict=True):
         buffer.copy_(tensor)
     graph.replay()
     torch.cuda.synchronize()
     return out.expert_ids
+
+
+def _macs(*inputs: Tensor) -> Limited:
+    """The whole operator."""
+    return kernel_macs(prepare(*inputs))
 
 
 def measure_capacity(plan: Plan, router: SyntheticRouter, rows: int, timer: Timer) -> Iterator[Row]:
@@ -216,8 +221,8 @@ def measure_capacity(plan: Plan, router: SyntheticRouter, rows: int, timer: Time
     for name in plan.configs:
         config = CONFIGS[name]
         settings = config.settings(device)
-        calls: list[Call] = [partial(kernel_macs, *prompt.inputs, settings) for prompt in prompts]
-        report = MacsReport.read(kernel_macs(*prompts[0].inputs, settings).report)
+        calls: list[Call] = [partial(_macs, *prompt.inputs, settings) for prompt in prompts]
+        report = MacsReport.read(_macs(*prompts[0].inputs, settings).report)
         yield _timed(name, rows, timer, calls) | {
             "rerouted": report.rerouted,
             "dropped": report.dropped_visual + report.dropped_text,

@@ -24,7 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import EdgeVLMError, EngineLimits
+from ..core import EngineLimits, exit_status
+from ..core.device import device_name
 from ..models import MoeConfig, Routing, TextConfig, mrope_cos_sin
 from ..plugins.sere.config import SereConfig
 from ..runtime.engines.routing import RoutingControl, SereControl
@@ -32,7 +33,7 @@ from ..runtime.engines.torch_experts import WHOLE, TokenRoute
 from ..runtime.engines.torch_fused import FusedNetwork
 from ..runtime.engines.torch_steps import Rows
 from .device import open_device
-from .llm_shapes import RandomState
+from .llm_shapes import MOE_30B, RandomState
 from .report import Row, environment, table, write_json
 from .synthetic_router import SyntheticRouter
 from .timing import Timer
@@ -55,23 +56,8 @@ class Plan:
         return max(batches), max(contexts)
 
 
-_30B = TextConfig(
-    vocab_size=151936,
-    hidden_size=2048,
-    intermediate_size=6144,
-    num_layers=48,
-    num_heads=32,
-    num_kv_heads=4,
-    head_dim=128,
-    rms_norm_eps=1e-6,
-    rope_theta=5e6,
-    mrope_section=(24, 20, 20),
-    max_position_embeddings=262144,
-    tie_word_embeddings=False,
-    moe=MoeConfig(num_experts=128, top_k=8, intermediate_size=768),
-)
 _SIZES = ((1, 1024), (8, 1024), (32, 1024), (64, 1024), (128, 1024), (128, 512), (128, 256))
-FULL = Plan(_30B, 93.0, _SIZES, 2, ((0.5, 0), (0.5, 16)))
+FULL = Plan(MOE_30B, 93.0, _SIZES, 2, ((0.5, 0), (0.5, 16)))
 _TOY = TextConfig(100, 64, 96, 2, 4, 2, 16, 1e-6, 1e4, (4, 2, 2), 4096, True, MoeConfig(12, 4, 16))
 TOY = Plan(_TOY, 9.0, ((1, 12), (6, 12)), 2, ((0.5, 1),))
 _SPREAD = 0.15
@@ -198,7 +184,7 @@ def _network(plan: Plan, dtype: torch.dtype, device: torch.device) -> FusedNetwo
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", default=device_name(None))
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--layers", type=int, help="fewer decoder layers than the model has")
     parser.add_argument("--toy", action="store_true", help="shapes small enough for a CPU")
@@ -209,12 +195,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print one table, write the file."""
     arguments = _parse(argv)
-    try:
-        _run(arguments)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(arguments))
 
 
 def _run(arguments: argparse.Namespace) -> None:

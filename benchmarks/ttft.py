@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import EngineLimits, PipelineIO, UsageError, VisualSpan
+from ..core import EngineLimits, PipelineIO, VisualSpan, exit_status
 from ..models import TextConfig, VisionConfig, VisionTower
 from ..pruners import VisualPrunerConfig, create_visual_pruner
 from ..runtime.embeddings import assemble
@@ -118,11 +118,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args(argv)
-    try:
-        device = open_device(arguments.device)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    return exit_status(lambda: _run(arguments))
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    device = open_device(arguments.device)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     timer = Timer(device, arguments.repeats, warm_up=3)
     found = environment("edgevlm.benchmarks.ttft", device)
@@ -133,7 +133,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_json(arguments.output, {"environment": found, "ttft": rows})
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
     print(f"\n{table(rows)}")
-    return 0
 
 
 def _random_tower(

@@ -20,7 +20,7 @@ from ..models import Checkpoint
 from ..models.moe import MoeBlock
 from ..models.routing import top_experts
 from ..plugins.macs import ModalityCounter, ModalityCounts, Provenance, write_counts
-from ..runtime import read_request_file
+from ..runtime import read_request_file, require_folder
 from ..runtime.embeddings import assemble
 from ..runtime.engines.routing import visual_rows
 from ..runtime.processor import Processor
@@ -60,8 +60,7 @@ def run(args: argparse.Namespace) -> int:
     text = checkpoint.config.text
     if text.moe is None:
         raise UsageError(f"{args.checkpoint}: not a mixture of experts; nothing to calibrate")
-    if not args.output.absolute().parent.is_dir():
-        raise UsageError(f"--output {args.output}: the folder does not exist; create it first")
+    require_folder(args.output, f"--output {args.output}")
     limits = EngineLimits(
         max_input_len=args.max_input_len,
         max_kv_len=args.max_input_len,

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 
-from ..core import UsageError
+from ..core.device import torch_device
 from ..models import Checkpoint
 from ..plugins.sere import METRICS, PROTECT_RULES, Calibration, calibrate, read_texts, token_block
+from ..runtime import require_folder
 from ..runtime.tokenizer import Tokenizer
 from .calibrate_progress import calibration_display
 
@@ -59,9 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Calibrate and write the file; returns the exit status."""
     begin = time.monotonic()
-    device = _device(args.device)
-    if not args.output.absolute().parent.is_dir():
-        raise UsageError(f"--output {args.output}: the folder does not exist; create it first")
+    device = torch_device(args.device)
+    require_folder(args.output, f"--output {args.output}")
     checkpoint = Checkpoint(args.checkpoint)
     tokenizer = Tokenizer.from_directory(args.checkpoint)
     separator = min(tokenizer.eos_ids) if args.pack else None
@@ -89,15 +89,3 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text}")
     return value
-
-
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"--device {name} cannot be used: {reason}") from None
-    return device

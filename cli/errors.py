@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from ..core import EdgeVLMError
+from ..core import exit_status
 
 INTERRUPTED = 130
 
@@ -13,10 +13,7 @@ INTERRUPTED = 130
 def run_reporting_errors(command: Callable[[], int]) -> int:
     """Run ``command``; known errors and Ctrl-C become one line and a status, bugs a traceback."""
     try:
-        return command()
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+        return exit_status(command)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED

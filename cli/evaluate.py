@@ -7,8 +7,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from ..accuracy.datasets import DataSet, read_dataset
 from ..accuracy.evaluation import (
     UNPRUNED,
@@ -25,6 +23,7 @@ from ..accuracy.evaluation import (
 from ..accuracy.measurement import measure
 from ..accuracy.reports import Summary
 from ..core import UsageError
+from ..core.device import device_name
 from ..plugins.parallel import joined
 from ..pruners import visual_pruner_names
 from .score_lines import score_lines
@@ -102,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Evaluate; 0: all answered, 1: samples without an answer, 2: wrong usage."""
     if not arguments.expert_parallel:
         return _evaluate(arguments, run_options(arguments))
-    kind = (arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")).split(":")[0]
+    kind = device_name(arguments.device).split(":")[0]
     with joined(kind) as ranks:
         options = replace(run_options(arguments), device=str(ranks.device), expert_parallel=True)
         if ranks.rank == 0:

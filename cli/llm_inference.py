@@ -18,6 +18,7 @@ from ..runtime import (
     build_profile,
     format_profile,
     read_request_file,
+    require_folder,
     response_document,
     write_atomically,
 )
@@ -155,9 +156,10 @@ def _check(arguments: argparse.Namespace) -> None:
     # Fail before the work, not after it, when the answers could not be written.
     for flag in ("outputFile", "profileOutputFile"):
         path = getattr(arguments, flag)
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"--{flag} {path}: the folder does not exist; create it first")
-        if path is not None and path.is_dir():
+        if path is None:
+            continue
+        require_folder(path, f"--{flag} {path}")
+        if path.is_dir():
             raise UsageError(f"--{flag} {path}: is a folder; name a file")
 
 

@@ -9,7 +9,15 @@ from PIL import Image
 
 from ..core import RequestError, UsageError
 from ..pruners import VisualPrunerConfig, create_visual_pruner
-from ..runtime import ChatRequest, ImagePart, Message, Runtime, SamplingParams, TextPart
+from ..runtime import (
+    ChatRequest,
+    ImagePart,
+    Message,
+    Runtime,
+    SamplingParams,
+    TextPart,
+    require_folder,
+)
 from ..runtime.media import decode_image
 from ..runtime.patches import resize
 from .option_flags import parse_ratio
@@ -46,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name in arguments.algorithm:
         configs.append(VisualPrunerConfig(True, name, arguments.ratio))
         create_visual_pruner(configs[-1])  # fails before an engine is opened
-    if not arguments.output.absolute().parent.is_dir():
-        raise UsageError(f"--output {arguments.output}: the folder does not exist; create it first")
+    require_folder(arguments.output, f"--output {arguments.output}")
     runtime = Runtime.open(
         arguments.engine / "llm", arguments.engine / "visual", device=arguments.device
     )

@@ -1,6 +1,7 @@
 """What every other package may use: errors, registry, the assembled prompt, engine manifests."""
 
 from .errors import CheckpointError, EdgeVLMError, EngineError, RequestError, UsageError
+from .exit_status import exit_status
 from .limits import EngineLimits
 from .manifest import Manifest
 from .manifest_file import open_manifest
@@ -18,5 +19,6 @@ __all__ = [
     "RequestError",
     "UsageError",
     "VisualSpan",
+    "exit_status",
     "open_manifest",
 ]

@@ -8,6 +8,9 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
+from torch import Tensor
+
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 @cache
@@ -33,3 +36,12 @@ def triton_works(
         )
         return False
     return True
+
+
+def kernels_usable(tensor: Tensor, trial: Callable[[torch.device], object], instead: str) -> bool:
+    """Whether kernels can work on ``tensor``: on CUDA, of a common dtype, Triton in order there.
+
+    Args: see :func:`triton_works`.
+    """
+    fits = tensor.is_cuda and tensor.dtype in _DTYPES
+    return fits and triton_works(tensor.device, trial, instead)

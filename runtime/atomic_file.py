@@ -36,14 +36,18 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def require_folder(path: Path) -> None:
+def require_folder(path: Path, complaint: str = "") -> None:
     """Check that ``path`` could be written; before long work, not after it.
+
+    Args:
+        complaint: what a message begins with; that ``path`` cannot be written, if empty.
 
     Raises:
         UsageError: its folder does not exist or is not writable.
     """
+    complaint = complaint or f"cannot write {path}"
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise UsageError(f"cannot write {path}: the folder does not exist; create it first")
+        raise UsageError(f"{complaint}: the folder does not exist; create it first")
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"cannot write {path}: the folder is not writable")
+        raise UsageError(f"{complaint}: the folder is not writable")

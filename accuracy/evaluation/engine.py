@@ -9,6 +9,7 @@ from platform import machine
 import torch
 
 from ...core import UsageError
+from ...core.device import device_name
 from ...core.manifest_file import read_manifest
 from ...runtime import Runtime
 from ...runtime.engines import open_engines
@@ -98,7 +99,7 @@ def named_apart(engines: list[EngineDirs]) -> list[EngineDirs]:
 
 
 def _device(target: str, wanted: str | None) -> str:
-    name = wanted or ("cuda" if torch.cuda.is_available() else "cpu")
+    name = device_name(wanted)
     if target == "onnxruntime" or name == "cpu" or not torch.cuda.is_available():
         return f"{machine()} CPU"
     return str(torch.cuda.get_device_name(torch.device(name)))

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from ...core import EdgeVLMError, UsageError
+from ...core import UsageError, exit_status
 from ...runtime import write_atomically
 from .data import load_image, read_answers, read_references
 from .embedding import OpenClipEmbedder, SentenceTransformersEmbedder
@@ -32,12 +32,7 @@ from .summary import Summary, summarise
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the report; 0, or 2 with one line on what is wrong."""
     arguments = _parse(argv)
-    try:
-        _run(arguments)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(arguments))
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from ...core import EdgeVLMError
+from ...core import exit_status
 from ...core.manifest import edgevlm_version
 from ...runtime import require_folder, write_atomically
 from ..evaluation.engine import EngineDirs
@@ -70,27 +70,25 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and write the report; 0, or 2 with one line on what is wrong."""
     words = list(sys.argv[1:] if argv is None else argv)
-    arguments = _parse(words)
-    try:
-        require_folder(arguments.output)
-        settings = [Bounds.parse(text) for text in arguments.settings]
-        runtime = EngineDirs.parse(arguments.engine).open(arguments.device, None)
-        comparisons = compare(runtime, settings, arguments.images, arguments.seed)
-        introduction = _INTRODUCTION.format(
-            command=shlex.join(("python", "-m", "edgevlm.accuracy.tiny.adaptive", *words)),
-            version=edgevlm_version(),
-            torch=torch.__version__,
-            machine=platform.machine(),
-            python=platform.python_version(),
-            prompts=len(comparisons[0].auto.right),
-            images=arguments.images,
-        )
-        text = introduction + report(comparisons) + _NOTES
-        write_atomically(arguments.output, text)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(_parse(words), words))
+
+
+def _run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
+    require_folder(arguments.output)
+    settings = [Bounds.parse(text) for text in arguments.settings]
+    runtime = EngineDirs.parse(arguments.engine).open(arguments.device, None)
+    comparisons = compare(runtime, settings, arguments.images, arguments.seed)
+    introduction = _INTRODUCTION.format(
+        command=shlex.join(("python", "-m", "edgevlm.accuracy.tiny.adaptive", *words)),
+        version=edgevlm_version(),
+        torch=torch.__version__,
+        machine=platform.machine(),
+        python=platform.python_version(),
+        prompts=len(comparisons[0].auto.right),
+        images=arguments.images,
+    )
+    text = introduction + report(comparisons) + _NOTES
+    write_atomically(arguments.output, text)
 
 
 if __name__ == "__main__":

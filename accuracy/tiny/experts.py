@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import EdgeVLMError, UsageError
+from ...core import UsageError, exit_status
 from ...plugins.macs.report import MacsReport
 from ...runtime import (
     ChatRequest,
@@ -183,6 +183,10 @@ def _kind(prompt: PreparedPrompt) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and write; 0, or a status with one line on what is wrong."""
     words = list(sys.argv[1:] if argv is None else argv)
+    return exit_status(lambda: _run(_parse(words), words))
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Accuracy under expert routing.")
     parser.add_argument("--engine", required=True, help="of the target torch")
     parser.add_argument("--sere", type=Path, required=True, help="calibration file")
@@ -190,23 +194,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--prompts", type=int, default=100, help="of every task")
     parser.add_argument("--batch", type=int, default=16, help="requests decoded together")
     parser.add_argument("--output", type=Path, required=True, help="Markdown; JSON goes beside it")
-    arguments = parser.parse_args(words)
-    try:
-        require_folder(arguments.output)
-        runtime = EngineDirs.parse(arguments.engine).open(None, None)
-        if arguments.batch > runtime.max_batch:
-            raise UsageError(f"--batch: the engine was built for {runtime.max_batch}")
-        asker = Asker(runtime, list(prompts(arguments.prompts)))
-        rows = measure(asker, list(cases(arguments.sere, arguments.macs)), arguments.batch)
-        write_atomically(
-            arguments.output, document(rows, words, arguments.batch, len(asker.samples))
-        )
-        text = json.dumps({"batch": arguments.batch, "rows": rows}, indent=1) + "\n"
-        write_atomically(arguments.output.with_suffix(".json"), text)
-    except EdgeVLMError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return parser.parse_args(words)
+
+
+def _run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
+    require_folder(arguments.output)
+    runtime = EngineDirs.parse(arguments.engine).open(None, None)
+    if arguments.batch > runtime.max_batch:
+        raise UsageError(f"--batch: the engine was built for {runtime.max_batch}")
+    asker = Asker(runtime, list(prompts(arguments.prompts)))
+    rows = measure(asker, list(cases(arguments.sere, arguments.macs)), arguments.batch)
+    write_atomically(arguments.output, document(rows, words, arguments.batch, len(asker.samples)))
+    text = json.dumps({"batch": arguments.batch, "rows": rows}, indent=1) + "\n"
+    write_atomically(arguments.output.with_suffix(".json"), text)
 
 
 if __name__ == "__main__":

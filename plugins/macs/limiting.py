@@ -41,9 +41,9 @@ def limited_experts(
     )
     if not len(hidden) or not usable(hidden):
         return macs_capacity(*arguments)
-    from .kernels.macs import kernel_macs
+    from .kernels.macs import kernel_macs, prepare
 
-    return kernel_macs(*arguments)
+    return kernel_macs(prepare(*arguments))
 
 
 def limited_routing(
@@ -54,9 +54,13 @@ def limited_routing(
     visual_rows: Tensor,
     groups: Tensor,
     similarity: Tensor | None = None,
+    settings: Tensor | None = None,
 ) -> tuple[Routing, Tensor]:
     """Any method of ``config`` on a router's decision; also ``expanded_drop``, which has more slots
     afterwards and so is no form of ``MacsCapacity``.
+
+    Args:
+        settings: those of ``config``, where they are on the device already.
 
     Returns:
         the routing, and the report ``[len(ENTRIES)]`` fp32.
@@ -65,6 +69,6 @@ def limited_routing(
     if config.method == "expanded_drop":
         found = expanded_drop(config, *choice)
     else:
-        settings = config.settings(hidden.device)
+        settings = config.settings(hidden.device) if settings is None else settings
         found = limited_experts(hidden, *choice, groups, settings, similarity)
     return replace(routing, ids=found.expert_ids, weights=found.expert_weights), found.report

@@ -1,6 +1,6 @@
 """``MacsCapacity`` in plain torch: what every other form of the operator must compute.
 
-It says what is meant, one token at a time; :mod:`.operator` picks what is fast.
+It says what is meant, one token at a time; :mod:`.limiting` picks what is fast.
 """
 
 from __future__ import annotations

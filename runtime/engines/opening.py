@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from ...core import EngineError, Manifest, Registry, UsageError, open_manifest
+from ...core.device import torch_device
 from ...core.staleness import require_parity
 from ...models import Checkpoint, ModelConfig
 from .base import LLMEngine, VisionEngine
@@ -39,14 +40,7 @@ class Opening:
 
     def torch_device(self) -> torch.device:
         """The requested torch device; CUDA if there is one, else the CPU."""
-        name = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            device = torch.device(name)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise UsageError(f"--device {name}: torch cannot use it: {reason}") from None
-        return device
+        return torch_device(self.device, "--device {name}: torch cannot use it")
 
 
 @dataclass(frozen=True)

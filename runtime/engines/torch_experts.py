@@ -16,7 +16,7 @@ from ...models import Routing, TextConfig
 from ...plugins.experts.grouped import grouped_experts
 from ...plugins.experts.truncation import TruncationConfig, distinct_experts, first_slots
 from ...plugins.macs.config import SETTINGS
-from ...plugins.macs.limiting import limited_experts, limited_routing
+from ...plugins.macs.limiting import limited_routing
 from ...plugins.macs.report import ENTRIES
 from ...plugins.parallel import ExpertParallel
 from ...plugins.sere.routing import sere_routing
@@ -196,24 +196,9 @@ class ExpertHost:
         place = self._places[layer]
         similarity = self._similarity[place] if macs.similarity is not None else None
         groups = self._groups[place]
-        if macs.config.method == _EXPANDED:
-            routing, report = limited_routing(
-                macs.config, hidden, routing, rows, visual, groups, similarity
-            )
-        else:
-            limited = limited_experts(
-                hidden,
-                routing.probabilities,
-                routing.ids,
-                routing.weights,
-                rows,
-                visual,
-                groups,
-                self._settings,
-                similarity,
-            )
-            ids, weights, report = limited.expert_ids, limited.expert_weights, limited.report
-            routing = dataclasses.replace(routing, ids=ids, weights=weights)
+        routing, report = limited_routing(
+            macs.config, hidden, routing, rows, visual, groups, similarity, self._settings
+        )
         self._reports[place] += report
         return routing
 

@@ -13,16 +13,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ....core.triton_probe import triton_works
+from ....core.triton_probe import kernels_usable
 
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INSTEAD = "experts are computed by slower torch operators"
 
 
 def usable(tensor: Tensor) -> bool:
     """Whether the kernels can work on ``tensor``: on CUDA, of a common dtype, Triton in order."""
-    fits = tensor.is_cuda and tensor.dtype in _DTYPES
-    return fits and triton_works(tensor.device, _trial, _INSTEAD)
+    return kernels_usable(tensor, _trial, _INSTEAD)
 
 
 def _trial(device: torch.device) -> None:

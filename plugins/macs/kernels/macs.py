@@ -27,39 +27,6 @@ LAUNCHES = (
 )
 
 
-def kernel_macs(
-    hidden: Tensor,
-    probabilities: Tensor,
-    expert_ids: Tensor,
-    expert_weights: Tensor,
-    rows: Tensor,
-    visual_rows: Tensor,
-    groups: Tensor,
-    settings: Tensor,
-    similarity: Tensor | None = None,
-) -> Limited:
-    """See :func:`~edgevlm.plugins.macs.reference.macs_capacity`; ``R >= 1``.
-
-    A CUDA graph may hold the call: it then serves any routing, rows and settings. Of a row whose
-    slots name an expert twice, only the last of these slots is controlled.
-    """
-    work = prepare(
-        hidden,
-        probabilities,
-        expert_ids,
-        expert_weights,
-        rows,
-        visual_rows,
-        groups,
-        settings,
-        similarity,
-    )
-    weigh(work)
-    for launch in LAUNCHES:
-        launch(work)
-    return Limited(work.moved, work.new_weights, work.report)
-
-
 def prepare(
     hidden: Tensor,
     probabilities: Tensor,
@@ -71,7 +38,10 @@ def prepare(
     settings: Tensor,
     similarity: Tensor | None = None,
 ) -> Workspace:
-    """The workspace of one call, entropies included."""
+    """The workspace of one call, entropies included; ``R >= 1``.
+
+    Args: as of :func:`~edgevlm.plugins.macs.reference.macs_capacity`.
+    """
     rows, visual_rows = rows.contiguous(), visual_rows.contiguous()
     return Workspace(
         probabilities=probabilities.contiguous(),
@@ -84,3 +54,15 @@ def prepare(
         similarity=None if similarity is None else similarity.contiguous(),
         entropy=row_entropy(hidden.contiguous(), rows, visual_rows),
     )
+
+
+def kernel_macs(work: Workspace) -> Limited:
+    """What :func:`~edgevlm.plugins.macs.reference.macs_capacity` does to what was prepared.
+
+    A CUDA graph may hold both calls: it then serves any routing, rows and settings. Of a row whose
+    slots name an expert twice, only the last of these slots is controlled.
+    """
+    weigh(work)
+    for launch in LAUNCHES:
+        launch(work)
+    return Limited(work.moved, work.new_weights, work.report)

@@ -89,8 +89,8 @@ def test_whole_call_and_small_ids() -> None:
     case = make_case(7, 20, 6, 2)
     settings = MacsConfig(capacity_factor=0.6).settings()
     hidden, probabilities, ids, *rest = case.inputs
-    wide = kernel_macs(*case.inputs, settings)
-    narrow = kernel_macs(hidden, probabilities, ids.int(), *rest, settings)
+    wide = kernel_macs(prepare(*case.inputs, settings))
+    narrow = kernel_macs(prepare(hidden, probabilities, ids.int(), *rest, settings))
     assert narrow.expert_ids.dtype == torch.int32
     assert torch.equal(wide.expert_ids, narrow.expert_ids.long())
     assert torch.equal(wide.report, narrow.report)
